@@ -1,0 +1,1 @@
+"""Adapters: one AWS service per module, error codes translated once."""

@@ -1,0 +1,81 @@
+"""Names that the stacks, the functions and the client share. Constants only; imports nothing."""
+
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+COMPONENT: Final = "agent-memory"
+
+# Events. Agents put them with source CLIENT_SOURCE_PREFIX + tenant_id; rules match the prefix.
+CLIENT_SOURCE_PREFIX: Final = "agent-memory.client/"
+OWN_SOURCE: Final = "agent-memory"
+RUN_ENDED: Final = "Agent Run Ended"
+RUN_CONSOLIDATED: Final = "Run Consolidated"
+MEMORY_RETRIEVED: Final = "Memory Retrieved"
+
+# Physical names are "<name>-<environment>".
+BUS: Final = "agent-memory"
+EPISODES_TABLE: Final = "agent-episodic-memory"
+LEDGER_TABLE: Final = "agent-memory-ledger"
+
+# Episodes table.
+EPISODES_PARTITION_KEY: Final = "agent_id"
+EPISODES_SORT_KEY: Final = "run_id"
+EPISODES_TTL: Final = "expires_at"
+AGENT_TIME_INDEX: Final = "agent-time-index"
+USER_INDEX: Final = "user-index"
+DUE_INDEX: Final = "due-index"
+# What recall reads. Only attributes that no read and no access count ever changes: an index
+# that projects a changing attribute costs writes on every access.
+AGENT_TIME_PROJECTION: Final = (
+    "task",
+    "digest",
+    "task_vector",
+    "digest_vector",
+    "embedding_model",
+    "outcome",
+    "kind",
+    "ended_at",
+    "expires_at",
+    "schema_version",
+)
+
+# Ledger table.
+LEDGER_PARTITION_KEY: Final = "ledger_key"
+LEDGER_SORT_KEY: Final = "entry_id"
+LEDGER_TTL: Final = "expires_at"
+REGISTRY_TENANT: Final = "registry"
+
+# Decisions travel between states; a Choice reads the word, nothing else.
+DECISION: Final = "decision"
+
+# SSM parameters "/agent-memory/<environment>/<name>" hold what the client and the CLI must find.
+PARAMETER_ROOT: Final = "/agent-memory"
+PARAMETER_NAMES: Final = (
+    "bootstrap-function",
+    "bus",
+    "consolidation-machine",
+    "embedding-model",
+    "environment",
+    "episodes-table",
+    "intake-dead-letters",
+    "intake-queue",
+    "ledger-table",
+    "operator-settings",
+    "parked-bucket",
+    "refused-queue",
+    "tenant-role",
+    "transcripts-bucket",
+    "user-key-secret",
+)
+
+# "operator-settings" holds the functions' whole environment as JSON, so that the CLI builds the
+# very same services from it that the functions build from their environment.
+ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
+METRICS_NAMESPACE: Final = "agent-memory"
+TENANT_TAG: Final = "tenant_id"
+
+
+def environment_variable(context_key: str) -> str:
+    """Return the variable that carries a cdk context key: memoryTtlDays -> AGENT_MEMORY_MEMORY_TTL_DAYS."""
+    words = "".join(f"_{c}" if c.isupper() else c for c in context_key)
+    return ENVIRONMENT_PREFIX + words.replace("-", "_").upper()

@@ -1,0 +1,1 @@
+"""Rules of memory as functions of values: no I/O, no clock, no environment."""

@@ -1,0 +1,82 @@
+"""Every key of every store is made here, tenant first. Ids can't hold the separator, so keys can't collide."""
+
+import hashlib
+import hmac
+import re
+
+from agent_memory.domain.errors import RefusedInputError
+
+SEPARATOR = "#"
+_IDENTIFIER = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
+_LABEL = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+IDENTIFIER_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, and not dots alone"
+LABEL_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : -, and not dots alone"
+
+
+def identifier(value: object, field: str) -> str:
+    """Return *value* as an id, or raise RefusedInputError naming *field* and the rule."""
+    if value is None or value == "":
+        raise RefusedInputError(field, "is required")
+    if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value) or not value.strip("."):
+        raise RefusedInputError(field, IDENTIFIER_RULE)
+    return value
+
+
+def label(value: object, field: str) -> str:
+    """Like identifier, for domain and task_type: no `@`, because an address is personal data."""
+    if not isinstance(value, str) or not _LABEL.fullmatch(value) or not value.strip("."):
+        raise RefusedInputError(field, LABEL_RULE)
+    return value
+
+
+def agent_key(tenant_id: str, agent_id: str) -> str:
+    """Partition key of the episodes of one agent."""
+    return f"{tenant_id}{SEPARATOR}{agent_id}"
+
+
+def user_key(tenant_id: str, user_ref: str) -> str:
+    """Partition key of user-index."""
+    return f"{tenant_id}{SEPARATOR}{user_ref}"
+
+
+def ledger_key(tenant_id: str, kind: str) -> str:
+    """Partition key of a ledger row of *kind* (`run`, `context`, `tombstone`, `parked`, ...)."""
+    return f"{tenant_id}{SEPARATOR}{kind}"
+
+
+def run_entry(agent_id: str, run_id: str) -> str:
+    """Sort key of a run in the ledger."""
+    return f"{agent_id}{SEPARATOR}{run_id}"
+
+
+def tenant_of(key: str) -> str:
+    """The tenant that a partition key belongs to."""
+    return key.split(SEPARATOR, 1)[0]
+
+
+def run_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
+    """S3 prefix of everything about one run in the transcripts bucket, with its closing slash."""
+    return f"{tenant_id}/{agent_id}/{run_id}/"
+
+
+def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
+    """S3 prefix of a parked run in the parked bucket, with its closing slash."""
+    return f"parked/{tenant_id}/{agent_id}/{run_id}/"
+
+
+def execution_name(tenant_id: str, agent_id: str, run_id: str, attempt: int) -> str:
+    """Deterministic name of a consolidation execution (64 hex digits): a re-delivered event finds it taken."""
+    parts = SEPARATOR.join((tenant_id, agent_id, run_id, str(attempt)))
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def due_shard(partition: str, sort: str, shards: int) -> str:
+    """Shard of due-index for an item: sha256(keys) mod *shards*."""
+    digest = hashlib.sha256(f"{partition}{SEPARATOR}{sort}".encode()).digest()
+    return str(int.from_bytes(digest[:8], "big") % shards)
+
+
+def user_ref(secret: bytes, tenant_id: str, user_id: str) -> str:
+    """Pseudonym of a user (u- and 32 hex digits): HMAC-SHA256 under a key derived per tenant."""
+    tenant_secret = hmac.digest(secret, f"tenant:{tenant_id}".encode(), "sha256")
+    return "u-" + hmac.digest(tenant_secret, user_id.encode("utf-8", "replace"), "sha256").hex()[:32]

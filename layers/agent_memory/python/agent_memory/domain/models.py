@@ -1,0 +1,259 @@
+"""The nouns of memory. Frozen pydantic models; every other module speaks in these."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_memory.contract import SCHEMA_VERSION
+
+Vector = NDArray[np.float32]
+
+
+class Model(BaseModel):
+    """Base of every model: immutable, strict about names, and silent about values in its errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
+
+
+class Outcome(StrEnum):
+    """How a run ended. UNKNOWN: it can't be told."""
+
+    COMPLETED = "COMPLETED"
+    PARTIAL = "PARTIAL"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+
+
+class EpisodeKind(StrEnum):
+    """`run`: distilled from one run. `summary`: merged from several episodes by the nightly lifecycle."""
+
+    RUN = "run"
+    SUMMARY = "summary"
+
+
+class DistilledBy(StrEnum):
+    """Which distiller made the artifacts."""
+
+    MODEL = "model"
+    AGENT = "agent"
+    EXTRACTIVE = "extractive"
+
+
+class FactScope(StrEnum):
+    """Whether a fact is about one user or about the domain."""
+
+    USER = "user"
+    DOMAIN = "domain"
+
+
+class CandidateFact(Model):
+    """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1]."""
+
+    content: str
+    confidence: float
+    evidence: str
+    scope: FactScope = FactScope.DOMAIN
+    valid_until: int | None = None
+
+
+class CandidateProcedure(Model):
+    """A step list that one run proposes. Nothing that decides (state, counters, keys) is ever read from a model."""
+
+    title: str
+    steps: tuple[str, ...]
+
+
+class Artifacts(Model):
+    """What one run leaves behind. *confidence* in [0, 1] is the distiller's own."""
+
+    task_summary: str
+    outcome: Outcome
+    key_findings: tuple[str, ...] = ()
+    approach_used: str = ""
+    tools_used: tuple[str, ...] = ()
+    time_taken_steps: int = 0
+    reusable_patterns: tuple[str, ...] = ()
+    confidence: float = 0.0
+    facts: tuple[CandidateFact, ...] = ()
+    procedure: CandidateProcedure | None = None
+
+
+class Distillation(Model):
+    """The result of one distiller on one run; unscrubbed until `scrubbed` says otherwise.
+
+    *task*: the task as it was asked. *asked*: everything the user asked for, in order.
+    *counts*: what was dropped, coerced, left out or retried (`facts_without_evidence`, `unknown_blocks`, ...).
+    """
+
+    task: str
+    asked: str
+    artifacts: Artifacts
+    distilled_by: DistilledBy
+    counts: Mapping[str, int] = Field(default_factory=dict)
+    scrubbed: bool = False
+    names_unchecked: bool = False
+
+
+class RunTicket(Model):
+    """What travels between the states of the consolidation machine: ids, pointers and decisions, no content.
+
+    *claim_key*, *artifacts_key*, *scrubbed_key*: objects in the transcripts bucket. *reason*: a short code.
+    """
+
+    tenant_id: str
+    agent_id: str
+    run_id: str
+    attempt: int = Field(ge=1)
+    claim_key: str
+    artifacts_key: str | None = None
+    scrubbed_key: str | None = None
+    decision: str | None = None
+    reason: str | None = None
+    step: str | None = None
+
+    def decided(self, decision: str, reason: str | None = None, **pointers: str) -> "RunTicket":
+        """Return the ticket with the word that the next Choice reads."""
+        return self.model_copy(update={"decision": decision, "reason": reason, **pointers})
+
+
+class Claim(Model):
+    """The run as accepted: the run-ended event with user_id replaced by user_ref and messages inline.
+
+    *ended_at*: epoch seconds, never later than the time of acceptance. *messages*: outside text, as it came.
+    """
+
+    tenant_id: str
+    agent_id: str
+    run_id: str
+    ended_at: int
+    task: str | None = None
+    task_type: str | None = None
+    domain: str = "general"
+    user_ref: str | None = None
+    outcome: Outcome | None = None
+    messages: tuple[object, ...] = ()
+    artifacts: Mapping[str, object] | None = None
+    memory_context_id: str | None = None
+    memory_used: tuple[str, ...] = ()
+    procedure_id: str | None = None
+    procedure_succeeded: bool | None = None
+    content_sha256: str
+    schema_version: int = SCHEMA_VERSION
+
+
+class Episode(Model):
+    """One compact record of a finished run. All times are whole epoch seconds UTC; all text is scrubbed.
+
+    *task* <= 500 and *digest* <= 1,000 characters (the recall view); vectors are unit length or None when the
+    text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due.
+    """
+
+    tenant_id: str
+    agent_id: str
+    run_id: str
+    kind: EpisodeKind = EpisodeKind.RUN
+    task: str
+    digest: str
+    task_vector: Vector | None = None
+    digest_vector: Vector | None = None
+    embedding_model: str | None = None
+    outcome: Outcome
+    task_summary: str = ""
+    key_findings: tuple[str, ...] = ()
+    approach_used: str = ""
+    tools_used: tuple[str, ...] = ()
+    time_taken_steps: int = 0
+    reusable_patterns: tuple[str, ...] = ()
+    confidence: float = 0.0
+    distilled_by: DistilledBy
+    names_unchecked: bool = False
+    domain: str = "general"
+    task_type: str | None = None
+    user_ref: str | None = None
+    created_at: int
+    ended_at: int
+    expires_at: int | None = None
+    decays_at: int | None = None
+    access_count: int = 0
+    last_access_at: int | None = None
+    use_count: int = 0
+    pinned: bool = False
+    schema_version: int = SCHEMA_VERSION
+
+
+class EpisodeView(Model):
+    """The small view of an episode that agent-time-index holds and ranking needs."""
+
+    agent_id: str
+    run_id: str
+    kind: EpisodeKind
+    task: str
+    digest: str
+    task_vector: Vector | None
+    digest_vector: Vector | None
+    embedding_model: str | None
+    outcome: Outcome
+    ended_at: int
+    expires_at: int | None
+
+
+class DetectedSpan(Model):
+    """One finding of the detector: code-point offsets, *end* exclusive, *score* in [0, 1], Comprehend's type name."""
+
+    type: str
+    start: int
+    end: int
+    score: float
+
+
+class RunState(StrEnum):
+    """Where a run is, in its ledger row."""
+
+    ACCEPTED = "accepted"
+    STORED = "stored"
+    PARKED = "parked"
+    EXPIRED_ON_ARRIVAL = "expired_on_arrival"
+    ERASED = "erased"
+
+
+class LedgerRun(Model):
+    """The ledger row of a run: the proof that it was seen. It outlives the episode."""
+
+    tenant_id: str
+    agent_id: str
+    run_id: str
+    content_sha256: str
+    attempt: int
+    state: RunState
+    accepted_at: int
+    ended_at: int
+    expires_at: int
+    user_ref: str | None = None
+    reason: str | None = None
+
+
+class ParkedRun(Model):
+    """A run that could not be processed: kept with its input and reason, countable, redrivable."""
+
+    tenant_id: str
+    agent_id: str
+    run_id: str
+    reason: str
+    step: str
+    attempt: int
+    parked_at: int
+    expires_at: int
+    content_key: str
+    user_ref: str | None = None
+
+
+class RetrievedMemory(Model):
+    """One item that a bootstrap returned, as its context row keeps it. *memory_id* is the item's id."""
+
+    memory_id: str
+    tier: str
+    agent_id: str
+    run_id: str

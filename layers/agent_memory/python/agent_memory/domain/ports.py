@@ -1,0 +1,157 @@
+"""What the rules need from the world. Adapters in aws/ fulfil these; tests/contracts holds each to its word."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from agent_memory.domain.models import (
+    Claim,
+    DetectedSpan,
+    Distillation,
+    Episode,
+    EpisodeView,
+    LedgerRun,
+    ParkedRun,
+    RetrievedMemory,
+    RunState,
+    Vector,
+)
+
+Written = Literal["stored", "duplicate", "erased"]
+"""stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
+
+
+class Embedder(Protocol):
+    """Turns text into unit vectors of one model."""
+
+    @property
+    def model(self) -> str:
+        """Id kept beside every vector; vectors of two models are never compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+
+    def embed(self, text: str) -> Vector:
+        """Return the unit vector of *text*. Raises RefusedInputError for blank text, ModelBusyError to retry,
+        ModelAnswerError when the answer has another length, no length or NaN."""
+
+
+class PersonalDataDetector(Protocol):
+    """Finds personal data in one slice of text."""
+
+    def detect(self, text: str, language: str) -> Sequence[DetectedSpan]:
+        """Return the findings in *text* (one slice of text).
+
+        Raises UnsupportedLanguageError, ModelBusyError."""
+
+
+class ChatModel(Protocol):
+    """One forced-schema question to a chat model."""
+
+    @property
+    def model(self) -> str:
+        """Id of the model, for the usage ledger."""
+
+    def answer(self, *, instruction: str, text: str, schema: dict[str, object], max_tokens: int) -> "ChatAnswer":
+        """Ask once. Raises ModelBusyError to retry; a bad answer is returned, not raised."""
+
+
+class ChatAnswer(Protocol):
+    """What came back: the forced tool's arguments if there were any, the plain text, why the model stopped."""
+
+    @property
+    def arguments(self) -> object | None: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def stop_reason(self) -> str: ...
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+
+class UserRefs(Protocol):
+    """Replaces a user_id by its pseudonym."""
+
+    def user_ref(self, tenant_id: str, user_id: str) -> str: ...
+
+
+class Episodes(Protocol):
+    """The episodes of ONE tenant. A key of another tenant raises CrossTenantError."""
+
+    def put(self, episode: Episode) -> Written:
+        """Write once; a tombstone newer than the run wins, inside the same transaction."""
+
+    def views(self, agent_id: str, *, now: int) -> list[EpisodeView]:
+        """All live views of one agent (`expires_at` > *now* or none), every page."""
+
+    def get(self, agent_id: str, run_id: str) -> Episode | None: ...
+
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> list[Episode]:
+        """The episodes of these (agent_id, run_id), in this order; those that are gone are left out."""
+
+    def pin(self, agent_id: str, run_id: str, *, pinned: bool, expires_at: int | None, decays_at: int | None) -> bool:
+        """Set or remove the pin. False when the episode is gone."""
+
+
+class Ledger(Protocol):
+    """The ledger rows of ONE tenant: runs, contexts, parked runs."""
+
+    def accept(self, run: LedgerRun) -> Written:
+        """Write the row of a new run; `duplicate` when a row of that run exists (compare it with `run`)."""
+
+    def run(self, agent_id: str, run_id: str) -> LedgerRun | None: ...
+
+    def move(self, agent_id: str, run_id: str, *, state: RunState, attempt: int, reason: str | None = None) -> bool:
+        """Set the state of the run's *attempt*. False when another attempt holds the row, or it is gone."""
+
+    def next_attempt(self, agent_id: str, run_id: str, *, seen: int) -> int | None:
+        """Raise the attempt from *seen* by one and set the state to accepted; None when somebody else did."""
+
+    def park(self, parked: ParkedRun) -> Written: ...
+
+    def parked(self) -> list[ParkedRun]:
+        """All parked runs of the tenant, newest first, every page."""
+
+    def parked_run(self, agent_id: str, run_id: str) -> ParkedRun | None: ...
+
+    def unpark(self, agent_id: str, run_id: str, *, attempt: int) -> bool: ...
+
+    def record_retrieval(
+        self, *, context_id: str, items: Sequence[RetrievedMemory], at: int, expires_at: int
+    ) -> Written:
+        """Keep what a bootstrap returned and count one access per (context, memory), in one transaction.
+        A deleted memory is never resurrected."""
+
+    def record_use(self, *, context_id: str, run: tuple[str, str], used: Sequence[str]) -> int:
+        """Count which returned items the run used, once per context. Ids that the context did not return are
+        ignored. Returns how many counted now."""
+
+
+class Claims(Protocol):
+    """The run's objects of ONE tenant in S3: claim, artifacts, parked copies."""
+
+    def put_claim(self, claim: Claim) -> str:
+        """Write the claim once (If-None-Match) and return its key."""
+
+    def get_claim(self, key: str) -> Claim: ...
+
+    def put_distillation(self, claim_key: str, attempt: int, distillation: Distillation) -> str: ...
+
+    def get_distillation(self, key: str) -> Distillation: ...
+
+    def read_transcript(self, s3_uri: str) -> object:
+        """The JSON of an uploaded transcript. RefusedInputError when *s3_uri* is outside the tenant's prefix
+        (before any read); TranscriptError when it is missing, not gzip or JSON, or too large."""
+
+    def park(self, agent_id: str, run_id: str, content: object) -> str:
+        """Keep a run's input in the parked bucket and return its key."""
+
+    def get_parked(self, key: str) -> object: ...
+
+    def delete_parked(self, key: str) -> None: ...

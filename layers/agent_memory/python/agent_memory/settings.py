@@ -1,0 +1,93 @@
+"""The only reader of the environment. A missing or malformed variable fails at cold start, by name."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent_memory.contract import ENVIRONMENT_PREFIX
+from agent_memory.domain.errors import ConfigurationError
+
+
+class Settings(BaseModel):
+    """What a deployment tells its functions. Days, seconds and shares as in README "Settings"."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    environment: str
+    episodes_table: str
+    ledger_table: str
+    transcripts_bucket: str
+    parked_bucket: str
+    bus: str
+    tenant_role: str
+    user_key_secret: str
+    refused_queue: str = ""
+    consolidation_machine: str = ""
+
+    memory_ttl_days: int = 90
+    failed_retention_days: int = 7
+    parked_days: int = 30
+    run_min_confidence: float = 0.6
+
+    w_recency: float = 0.4
+    w_access: float = 0.35
+    w_frequency: float = 0.25
+    max_access_baseline: int = 50
+    relevance_threshold: float = 0.3
+    prune_days: float = 45
+    decay_calibration: str = "standard"
+    due_shards: int = 4
+
+    distiller: str = "model"
+    bedrock_model_id: str = ""
+    distil_max_tokens: int = 4000
+    embedding_model_id: str = "amazon.titan-embed-text-v2:0"
+    embedding_dimensions: int = 512
+
+    pii_unsupported_language: str = "rules"
+    pii_types: str = ""
+    pii_min_score: float = 0.5
+    pii_allow: str = ""
+    scrub_transcript: bool = False
+
+    bootstrap_budget_ms: int = 1500
+    max_episodes: int = 3
+    max_context_tokens: int = 2000
+    episode_floor: float = 0.0
+    context_days: int = 7
+    tiers_by_task_type: str = "{}"
+    shared_agents: str = "{}"
+
+    def json_setting(self, name: str) -> dict[str, object]:
+        """A setting that is a JSON object, decoded. Raises ConfigurationError naming it."""
+        try:
+            value = json.loads(getattr(self, name))
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise ConfigurationError(f"{ENVIRONMENT_PREFIX}{name.upper()} must be a JSON object")
+        return value
+
+
+def settings_from(environment: Mapping[str, str]) -> Settings:
+    """Read the settings from *environment* (names: contract.environment_variable)."""
+    found = {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+    try:
+        return Settings.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise ConfigurationError(f"{ENVIRONMENT_PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from None
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process."""
+    import os
+
+    return settings_from(os.environ)

@@ -1,0 +1,151 @@
+"""The composition root: the only module that builds adapters, each when it is first asked for.
+
+Adapters are imported inside the properties so that a function loads only what it calls (bootstrap must start fast).
+"""
+
+import time
+from collections import OrderedDict
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.keys import identifier
+from agent_memory.settings import Settings, settings
+
+if TYPE_CHECKING:
+    from agent_memory.aws.bus import EventBus
+    from agent_memory.aws.chat_model import BedrockChatModel
+    from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.comprehend import ComprehendDetector
+    from agent_memory.aws.embeddings import BedrockEmbedder
+    from agent_memory.aws.episodes import DynamoEpisodes
+    from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.machines import ConsolidationMachine
+    from agent_memory.aws.queues import RefusedQueue
+    from agent_memory.aws.tenancy import TenantSessions
+    from agent_memory.aws.user_refs import SecretUserRefs
+
+MAX_CACHED_TENANTS = 64
+
+
+class TenantServices:
+    """What one tenant's credentials can reach."""
+
+    def __init__(self, services: "Services", tenant_id: str) -> None:
+        self.tenant_id = tenant_id
+        self._services = services
+
+    def _client(self, name: str) -> Any:
+        return self._services.sessions.client(self.tenant_id, name)
+
+    @cached_property
+    def episodes(self) -> "DynamoEpisodes":
+        from agent_memory.aws.episodes import DynamoEpisodes
+
+        s = self._services.settings
+        return DynamoEpisodes(
+            self._client("dynamodb"), table=s.episodes_table, ledger_table=s.ledger_table, tenant_id=self.tenant_id
+        )
+
+    @cached_property
+    def ledger(self) -> "DynamoLedger":
+        from agent_memory.aws.ledger import DynamoLedger
+
+        s = self._services.settings
+        return DynamoLedger(
+            self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
+        )
+
+    @cached_property
+    def claims(self) -> "S3Claims":
+        from agent_memory.aws.claims import S3Claims
+
+        s = self._services.settings
+        return S3Claims(
+            self._client("s3"), bucket=s.transcripts_bucket, parked_bucket=s.parked_bucket, tenant_id=self.tenant_id
+        )
+
+
+class Services:
+    """Everything a function may ask for. One per process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._tenants: OrderedDict[str, TenantServices] = OrderedDict()
+
+    def now(self) -> int:
+        """Whole epoch seconds UTC; rules take it as an argument."""
+        return int(time.time())
+
+    def tenant(self, tenant_id: str) -> TenantServices:
+        """The services of one tenant, on credentials that carry its session tag."""
+        tenant_id = identifier(tenant_id, "tenant_id")
+        if tenant_id not in self._tenants:
+            self._tenants[tenant_id] = TenantServices(self, tenant_id)
+            while len(self._tenants) > MAX_CACHED_TENANTS:
+                self._tenants.popitem(last=False)
+        self._tenants.move_to_end(tenant_id)
+        return self._tenants[tenant_id]
+
+    def _named(self, name: str) -> str:
+        value: str = getattr(self.settings, name)
+        if not value:
+            raise ConfigurationError(f"this function needs AGENT_MEMORY_{name.upper()}; its stack does not set it")
+        return value
+
+    @cached_property
+    def sessions(self) -> "TenantSessions":
+        from agent_memory.aws.tenancy import TenantSessions
+
+        return TenantSessions(role_arn=self.settings.tenant_role)
+
+    @cached_property
+    def embedder(self) -> "BedrockEmbedder":
+        from agent_memory.aws.embeddings import BedrockEmbedder
+
+        s = self.settings
+        return BedrockEmbedder(
+            self.sessions.own_client("bedrock-runtime"), model=s.embedding_model_id, dimensions=s.embedding_dimensions
+        )
+
+    @cached_property
+    def detector(self) -> "ComprehendDetector":
+        from agent_memory.aws.comprehend import ComprehendDetector
+
+        return ComprehendDetector(self.sessions.own_client("comprehend"))
+
+    @cached_property
+    def chat_model(self) -> "BedrockChatModel":
+        from agent_memory.aws.chat_model import BedrockChatModel
+
+        return BedrockChatModel(self._named("bedrock_model_id"))
+
+    @cached_property
+    def user_refs(self) -> "SecretUserRefs":
+        from agent_memory.aws.user_refs import SecretUserRefs
+
+        return SecretUserRefs(self.sessions.own_client("secretsmanager"), secret=self._named("user_key_secret"))
+
+    @cached_property
+    def bus(self) -> "EventBus":
+        from agent_memory.aws.bus import EventBus
+
+        return EventBus(self.sessions.own_client("events"), bus=self._named("bus"))
+
+    @cached_property
+    def machine(self) -> "ConsolidationMachine":
+        from agent_memory.aws.machines import ConsolidationMachine
+
+        return ConsolidationMachine(self.sessions.own_client("stepfunctions"), arn=self._named("consolidation_machine"))
+
+    @cached_property
+    def refused(self) -> "RefusedQueue":
+        from agent_memory.aws.queues import RefusedQueue
+
+        return RefusedQueue(self.sessions.own_client("sqs"), url=self._named("refused_queue"))
+
+
+@cache
+def services() -> Services:
+    """The services of this process."""
+    return Services(settings())
