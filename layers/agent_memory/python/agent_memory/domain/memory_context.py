@@ -19,7 +19,7 @@ _CONTEXT_ID = r"c-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _BEGIN = rf'<agent-memory id=\\*"{_CONTEXT_ID}\\*">'
 _BLOCK = re.compile(rf"{_BEGIN}(?:(?!{_BEGIN}).)*?{re.escape(END_MARK)}", re.DOTALL)
 _LINE = rf'(?:{re.escape(PREAMBLE)}|(?:episode|fact|procedure) \d+ of \d+: [^\n]*|  [a-z ]+: "[^\n]*)'
-_CUT_BLOCK = re.compile(rf"{_BEGIN}[^\n]*(?:\n{_LINE})*")
+_CUT_BLOCK = re.compile(rf"{_BEGIN}(?:\n{_LINE})*")
 
 _JOINERS = "\u200c\u200d"
 _TEXT_OR_EMOJI = "\ufe0e\ufe0f"

@@ -41,7 +41,7 @@ def pack(vector: Vector | Sequence[float], *, dimensions: int | None = None) -> 
     """Return *vector*, brought to length one, as bytes. Raises ModelAnswerError like unit()."""
     normalised = unit(vector, dimensions=dimensions)
     scale = float(np.abs(normalised).max()) / _LEVELS
-    return _SCALE.pack(scale) + np.rint(normalised / np.float32(scale)).astype(np.int8).tobytes()
+    return _SCALE.pack(scale) + bytes(np.rint(normalised / np.float32(scale)).astype(np.int8).tobytes())
 
 
 def unpack(data: bytes) -> Vector | None:
