@@ -3,6 +3,7 @@
 Adapters are imported inside the properties so that a function loads only what it calls (bootstrap must start fast).
 """
 
+import json
 import time
 from collections import OrderedDict
 from functools import cache, cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.keys import identifier
-from agent_memory.settings import Settings, settings
+from agent_memory.settings import Settings, settings, settings_from
 
 if TYPE_CHECKING:
     from agent_memory.aws.bus import EventBus
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine
     from agent_memory.aws.queues import RefusedQueue
+    from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
 
@@ -149,3 +151,63 @@ class Services:
 def services() -> Services:
     """The services of this process."""
     return Services(settings())
+
+
+class Deployment:
+    """One deployment as agents and operators reach it: with their own credentials, by the names in SSM."""
+
+    def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
+        self.environment = environment
+        self._timeout_seconds = timeout_seconds
+
+    @cached_property
+    def clients(self) -> "Clients":
+        from agent_memory.aws.remote import Clients
+
+        return Clients(timeout_seconds=self._timeout_seconds)
+
+    @cached_property
+    def directory(self) -> "SsmDirectory":
+        from agent_memory.aws.remote import SsmDirectory
+
+        return SsmDirectory(self.clients.get("ssm"), environment=self.environment)
+
+    @cached_property
+    def bootstrap(self) -> "BootstrapFunction":
+        from agent_memory.aws.remote import BootstrapFunction
+
+        return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
+
+    def events(self, tenant_id: str) -> "ClientEvents":
+        """The bus, under the source of *tenant_id*."""
+        from agent_memory.aws.remote import ClientEvents
+
+        return ClientEvents(
+            self.clients.get("events"), bus=self.directory.name("bus"), tenant_id=tenant_id, pause=time.sleep
+        )
+
+    def uploads(self, tenant_id: str) -> "TranscriptUploads":
+        """The transcripts bucket, under the prefix of *tenant_id*."""
+        from agent_memory.aws.remote import TranscriptUploads
+
+        bucket = self.directory.name("transcripts-bucket")
+        return TranscriptUploads(self.clients.get("s3"), bucket=bucket, tenant_id=tenant_id)
+
+    @cached_property
+    def services(self) -> Services:
+        """What the functions of this deployment see, for operators: built from their stored settings."""
+        try:
+            stored = json.loads(self.directory.name("operator-settings"))
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise ConfigurationError(f"operator-settings of {self.environment!r} is not JSON: deploy it again")
+        return Services(settings_from({str(k): str(v) for k, v in stored.items()}))
+
+    def now(self) -> int:
+        """Whole epoch seconds UTC."""
+        return int(time.time())
+
+    def pause(self, seconds: float) -> None:
+        """Wait; here because rules and commands do not own the clock."""
+        time.sleep(seconds)

@@ -1,0 +1,203 @@
+"""A deployment seen from outside: its names in SSM, its bootstrap function, its bus, its transcripts bucket.
+
+Agents call this with their own credentials, so every refusal says which action was missing.
+"""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NoReturn
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+
+from agent_memory.contract import CLIENT_SOURCE_PREFIX, PARAMETER_ROOT
+from agent_memory.domain.errors import (
+    AccessRefusedError,
+    AgentMemoryError,
+    ConfigurationError,
+    RefusedInputError,
+    RetryableError,
+)
+from agent_memory.domain.keys import run_prefix
+
+REFUSED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "UnauthorizedOperation",
+    "NotAuthorizedForSourceException",
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "ExpiredToken",
+    "ExpiredTokenException",
+}
+PUT_ATTEMPTS = 5
+
+
+def _translated(error: BotoCoreError | ClientError, action: str) -> AgentMemoryError:
+    """Our word for an SDK error, naming the action and never the content."""
+    if isinstance(error, ClientError):
+        code = str(error.response.get("Error", {}).get("Code", "Unknown"))
+        if code in REFUSED:
+            return AccessRefusedError(f"{action} was refused ({code}): check the policy of the caller's role")
+        return RetryableError(f"{action} failed ({code})")
+    if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
+        return AccessRefusedError(f"{action} needs AWS credentials: set AWS_PROFILE or run on a role")
+    if isinstance(error, NoRegionError):
+        return ConfigurationError("no AWS region: set AWS_REGION to the region of the deployment")
+    return RetryableError(f"{action} could not reach the service ({type(error).__name__})")
+
+
+def _raise(error: BotoCoreError | ClientError, action: str) -> NoReturn:
+    raise _translated(error, action) from None
+
+
+class Clients:
+    """SDK clients of the caller's own credentials, each made when it is first needed."""
+
+    def __init__(self, *, timeout_seconds: float) -> None:
+        self._config = Config(
+            connect_timeout=min(2.0, timeout_seconds),
+            read_timeout=timeout_seconds,
+            retries={"mode": "standard", "total_max_attempts": 2},
+        )
+        self._made: dict[str, Any] = {}
+
+    def get(self, service: str) -> Any:
+        """The client of *service*."""
+        if service not in self._made:
+            try:
+                self._made[service] = boto3.session.Session().client(service, config=self._config)
+            except BotoCoreError as error:
+                _raise(error, f"opening {service}")
+        return self._made[service]
+
+
+class SsmDirectory:
+    """The names of one deployment, read once from its parameters and never guessed."""
+
+    def __init__(self, client: Any, *, environment: str) -> None:
+        self._client = client
+        self.environment = environment
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """All parameters of the environment, by their short names."""
+        root = f"{PARAMETER_ROOT}/{self.environment}/"
+        found: dict[str, str] = {}
+        try:
+            pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
+            for page in pages:
+                found |= {p["Name"].removeprefix(root): p["Value"] for p in page["Parameters"]}
+        except (BotoCoreError, ClientError) as error:
+            _raise(error, f"ssm:GetParametersByPath on {root}")
+        if not found:
+            raise ConfigurationError(
+                f"no agent-memory deployment called {self.environment!r} here (nothing under {root}): deploy it with "
+                f"`cdk deploy -c env={self.environment} --all`, or check AWS_REGION and the account"
+            )
+        return found
+
+    def name(self, parameter: str) -> str:
+        """The value of one parameter. Raises ConfigurationError that says where it is missing and what to do."""
+        try:
+            return self.names[parameter]
+        except KeyError:
+            raise ConfigurationError(
+                f"{PARAMETER_ROOT}/{self.environment}/{parameter} is missing: the deployment {self.environment!r} is "
+                f"older than this package; deploy it again with `cdk deploy -c env={self.environment} --all`"
+            ) from None
+
+
+class BootstrapFunction:
+    """Calls the bootstrap function and hands back its answer."""
+
+    def __init__(self, client: Any, *, function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def ask(self, question: Mapping[str, object]) -> dict[str, object]:
+        """Invoke once. Raises RefusedInputError when the function refuses the question."""
+        try:
+            response = self._client.invoke(FunctionName=self._function, Payload=json.dumps(question).encode())
+            body = response["Payload"].read()
+        except (BotoCoreError, ClientError) as error:
+            _raise(error, "lambda:InvokeFunction on the bootstrap function")
+        if response.get("FunctionError"):
+            raise RetryableError("the bootstrap function failed; its log in CloudWatch says why")
+        try:
+            answer = json.loads(body)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise RetryableError("the bootstrap function answered something other than a JSON object")
+        refusal = answer.get("error")
+        if isinstance(refusal, dict):
+            raise RefusedInputError(str(refusal.get("field", "input")), str(refusal.get("rule", "was refused")))
+        return answer
+
+
+class ClientEvents:
+    """Puts an agent's events on the bus, under the source that names its tenant."""
+
+    def __init__(self, client: Any, *, bus: str, tenant_id: str, pause: Callable[[float], None]) -> None:
+        self._client = client
+        self._bus = bus
+        self._source = CLIENT_SOURCE_PREFIX + tenant_id
+        self._pause = pause
+
+    def put(self, detail_type: str, detail: str) -> str:
+        """Put one event and return its id. HTTP 200 can carry a failed entry: it is tried again, then raised."""
+        entry = {"EventBusName": self._bus, "Source": self._source, "DetailType": detail_type, "Detail": detail}
+        code = "Unknown"
+        for attempt in range(PUT_ATTEMPTS):
+            if attempt:
+                self._pause(0.1 * 2**attempt)
+            try:
+                response = self._client.put_events(Entries=[entry])
+            except (BotoCoreError, ClientError) as error:
+                _raise(error, "events:PutEvents on the bus of agent-memory")
+            result = response["Entries"][0]
+            if not response.get("FailedEntryCount") and result.get("EventId"):
+                return str(result["EventId"])
+            code = str(result.get("ErrorCode", "Unknown"))
+            if code in REFUSED:
+                raise AccessRefusedError(
+                    f"events:PutEvents was refused ({code}): check the policy of the caller's role"
+                )
+        raise RetryableError(f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})")
+
+
+class TranscriptUploads:
+    """Puts transcripts that are too large for an event into the tenant's prefix."""
+
+    def __init__(self, client: Any, *, bucket: str, tenant_id: str) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._tenant_id = tenant_id
+
+    def put(self, agent_id: str, run_id: str, transcript: str) -> str:
+        """Upload *transcript* (JSON) and return its s3:// address; the same transcript has the same address."""
+        content = transcript.encode()
+        name = f"upload-{hashlib.sha256(content).hexdigest()}.json.gz"
+        key = run_prefix(self._tenant_id, agent_id, run_id) + name
+        try:
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=key,
+                Body=gzip.compress(content, mtime=0),
+                ContentType="application/gzip",
+            )
+        except (BotoCoreError, ClientError) as error:
+            _raise(error, "s3:PutObject on the transcripts bucket")
+        return f"s3://{self._bucket}/{key}"
