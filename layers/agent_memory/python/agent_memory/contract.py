@@ -24,6 +24,10 @@ EPISODES_TTL: Final = "expires_at"
 AGENT_TIME_INDEX: Final = "agent-time-index"
 USER_INDEX: Final = "user-index"
 DUE_INDEX: Final = "due-index"
+CREATED_AT: Final = "created_at"  # sort key of agent-time-index, a number
+USER_KEY: Final = "user_key"  # key of user-index (tenant#user_ref, text), absent without a user
+DUE_SHARD: Final = "due_shard"  # key of due-index (text), absent when nothing is due
+DECAYS_AT: Final = "decays_at"  # sort key of due-index, a number
 # What recall reads. Only attributes that no read and no access count ever changes: an index
 # that projects a changing attribute costs writes on every access.
 AGENT_TIME_PROJECTION: Final = (

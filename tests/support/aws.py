@@ -1,0 +1,179 @@
+"""An AWS account on moto with the product's tables, buckets, queues, secret, bus and machine, by contract names."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from unittest.mock import patch
+
+import boto3
+from agent_memory import contract, settings, wiring
+from agent_memory.settings import Settings, settings_from
+from agent_memory.wiring import Services
+from moto import mock_aws
+
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+ENVIRONMENT = "test"
+# The wall clock of the fakes: S3 and STS of moto use the real one, the product's rules take this.
+USER_KEY = b"0123456789abcdef0123456789abcdef"
+
+
+def create_tables(dynamodb: Any) -> tuple[str, str]:
+    """Create the episodes and the ledger table from contract.py and return their names."""
+    episodes, ledger = f"{contract.EPISODES_TABLE}-{ENVIRONMENT}", f"{contract.LEDGER_TABLE}-{ENVIRONMENT}"
+    texts = (contract.EPISODES_PARTITION_KEY, contract.EPISODES_SORT_KEY, contract.USER_KEY, contract.DUE_SHARD)
+    numbers = (contract.CREATED_AT, contract.DECAYS_AT)
+    dynamodb.create_table(
+        TableName=episodes,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in texts]
+        + [{"AttributeName": name, "AttributeType": "N"} for name in numbers],
+        KeySchema=_key(contract.EPISODES_PARTITION_KEY, contract.EPISODES_SORT_KEY),
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": contract.AGENT_TIME_INDEX,
+                "KeySchema": _key(contract.EPISODES_PARTITION_KEY, contract.CREATED_AT),
+                "Projection": {
+                    "ProjectionType": "INCLUDE",
+                    "NonKeyAttributes": list(contract.AGENT_TIME_PROJECTION),
+                },
+            },
+            {
+                "IndexName": contract.USER_INDEX,
+                "KeySchema": _key(contract.USER_KEY),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            },
+            {
+                "IndexName": contract.DUE_INDEX,
+                "KeySchema": _key(contract.DUE_SHARD, contract.DECAYS_AT),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            },
+        ],
+    )
+    ledger_keys = (contract.LEDGER_PARTITION_KEY, contract.LEDGER_SORT_KEY)
+    dynamodb.create_table(
+        TableName=ledger,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ledger_keys],
+        KeySchema=_key(*ledger_keys),
+    )
+    return episodes, ledger
+
+
+def _key(*names: str) -> list[dict[str, str]]:
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
+
+
+@dataclass
+class AwsAccount:
+    """The account and the deployment's variables. *variables* is what a function's environment would hold."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        return boto3.client(service, region_name=REGION)
+
+    @cached_property
+    def settings(self) -> Settings:
+        return settings_from(self.variables)
+
+    @cached_property
+    def services(self) -> Services:
+        """The very services that the handlers get from wiring.services()."""
+        return wiring.services()
+
+    def items(self, table: str) -> list[dict[str, Any]]:
+        """Every raw item of a table, as DynamoDB JSON."""
+        pages = self.client("dynamodb").get_paginator("scan").paginate(TableName=table)
+        return [item for page in pages for item in page["Items"]]
+
+    def episodes(self) -> list[dict[str, Any]]:
+        return self.items(self.settings.episodes_table)
+
+    def executions(self) -> list[dict[str, Any]]:
+        machine = self.settings.consolidation_machine
+        return list(self.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"])
+
+    def ticket_of(self, execution: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
+        return dict(json.loads(answer["input"]))
+
+    def refused(self) -> list[dict[str, Any]]:
+        """The bodies in the refused queue."""
+        answer = self.client("sqs").receive_message(QueueUrl=self.settings.refused_queue, MaxNumberOfMessages=10)
+        return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+
+    def erase(self, tenant_id: str, entry: str, *, before: int) -> None:
+        """Plant a tombstone (entry: a user_ref, or "*" for the whole tenant)."""
+        self.client("dynamodb").put_item(
+            TableName=self.settings.ledger_table,
+            Item={
+                contract.LEDGER_PARTITION_KEY: {"S": f"{tenant_id}#tombstone"},
+                contract.LEDGER_SORT_KEY: {"S": entry},
+                "erased_before": {"N": str(before)},
+            },
+        )
+
+
+def _variables(episodes: str, ledger: str, refused: str, machine: str) -> dict[str, str]:
+    values = {
+        "environment": ENVIRONMENT,
+        "episodesTable": episodes,
+        "ledgerTable": ledger,
+        "transcriptsBucket": f"agent-memory-transcripts-{ENVIRONMENT}-{ACCOUNT}",
+        "parkedBucket": f"agent-memory-parked-{ENVIRONMENT}-{ACCOUNT}",
+        "bus": f"{contract.BUS}-{ENVIRONMENT}",
+        "tenantRole": f"arn:aws:iam::{ACCOUNT}:role/agent-memory-{ENVIRONMENT}-tenant-data",
+        "userKeySecret": f"agent-memory/{ENVIRONMENT}/user-key",
+        "refusedQueue": refused,
+        "consolidationMachine": machine,
+        "embeddingModelId": "test-model",
+        "embeddingDimensions": "8",
+    }
+    return {contract.environment_variable(key): value for key, value in values.items()}
+
+
+def _machine(stepfunctions: Any) -> str:
+    definition = {"StartAt": "Wait", "States": {"Wait": {"Type": "Succeed"}}}
+    answer = stepfunctions.create_state_machine(
+        name=f"agent-memory-consolidation-{ENVIRONMENT}",
+        definition=json.dumps(definition),
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/machine",
+    )
+    return str(answer["stateMachineArn"])
+
+
+@contextmanager
+def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
+    """Open an empty account with the deployment in it; *changes* are settings by their cdk context key."""
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_SESSION_TOKEN": "test",
+        "AWS_DEFAULT_REGION": REGION,
+        "POWERTOOLS_METRICS_NAMESPACE": contract.METRICS_NAMESPACE,
+    }
+    with patch.dict(os.environ, credentials), mock_aws():
+        for name in [name for name in os.environ if name.startswith(("AWS_ENDPOINT_URL", contract.ENVIRONMENT_PREFIX))]:
+            del os.environ[name]
+        episodes, ledger = create_tables(boto3.client("dynamodb"))
+        refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
+        variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
+        variables |= {contract.environment_variable(key): value for key, value in changes.items()}
+        for bucket in ("transcripts", "parked"):
+            boto3.client("s3").create_bucket(Bucket=f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
+        boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
+        boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")
+        with patch.dict(os.environ, variables):
+            _forget_services()
+            yield AwsAccount(variables)
+    _forget_services()
+
+
+def _forget_services() -> None:
+    settings.settings.cache_clear()
+    wiring.services.cache_clear()
