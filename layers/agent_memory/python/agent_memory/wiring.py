@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine
     from agent_memory.aws.queues import RefusedQueue
+    from agent_memory.aws.registry import TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
@@ -145,6 +146,12 @@ class Services:
         from agent_memory.aws.queues import RefusedQueue
 
         return RefusedQueue(self.sessions.own_client("sqs"), url=self._named("refused_queue"))
+
+    @cached_property
+    def registry(self) -> "TenantRegistry":
+        from agent_memory.aws.registry import TenantRegistry
+
+        return TenantRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
 
 
 @cache

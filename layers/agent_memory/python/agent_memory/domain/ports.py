@@ -13,6 +13,7 @@ from agent_memory.domain.models import (
     ParkedRun,
     RetrievedMemory,
     RunState,
+    RunTicket,
     Vector,
 )
 
@@ -131,6 +132,13 @@ class Ledger(Protocol):
     def record_use(self, *, context_id: str, run: tuple[str, str], used: Sequence[str]) -> int:
         """Count which returned items the run used, once per context. Ids that the context did not return are
         ignored. Returns how many counted now."""
+
+
+class Consolidation(Protocol):
+    """The machine that works a run off."""
+
+    def start(self, ticket: RunTicket) -> bool:
+        """Start the ticket's attempt. False when it was started before, running or finished."""
 
 
 class Claims(Protocol):
