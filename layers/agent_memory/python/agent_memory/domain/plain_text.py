@@ -20,7 +20,7 @@ _STRAY_JOINERS = re.compile("(?:[\u200c\u200d]{2,}|(?<![^\x00-\x7f])[\u200c\u200
 _STRAY_SELECTORS = re.compile("(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]+")
 # Normalising is quadratic in a run of combining marks; no script stacks more than this.
 MAX_MARKS = 12
-_UNBROKEN = re.compile("[^\x00-\u02ff]{%d,}" % (MAX_MARKS + 1))
+_UNBROKEN = re.compile(f"[^\x00-\u02ff]{{{MAX_MARKS + 1},}}")
 
 _DATA_URL = re.compile(
     r"data:([\w.+-]{1,40}/[\w.+-]{1,80})?(?:;[\w.-]{1,40}=[\w.-]{1,40}){0,4};base64,([\w+/=-]*)", re.ASCII

@@ -20,7 +20,7 @@ def _without(text: str, opening: str, closing: str) -> tuple[str, int]:
     kept: list[str] = []
     position = removed = 0
     first_closing = text.find(closing)
-    if 0 <= first_closing and not 0 <= text.find(opening) < first_closing:
+    if first_closing >= 0 and not 0 <= text.find(opening) < first_closing:
         position, removed = first_closing + len(closing), 1
     while (start := text.find(opening, position)) >= 0:
         end = text.find(closing, start)

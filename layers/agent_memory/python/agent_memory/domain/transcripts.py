@@ -118,7 +118,7 @@ class _Said(Model):
 
 
 def read_transcript(messages: Sequence[object]) -> Transcript:
-    """Normalise *messages* (outside objects, as they came). Nothing in them raises; what is not understood is counted."""
+    """Normalise *messages* (outside objects, as they came). Nothing in them raises; what nobody knows is counted."""
     counts: Counter[str] = Counter()
     reports: list[Mapping[object, object]] = []
     said: list[_Said] = []
