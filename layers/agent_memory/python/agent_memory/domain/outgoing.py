@@ -3,9 +3,10 @@
 Nothing in a transcript may stop a run from being handed over: what JSON can't hold becomes a named gap.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from enum import Enum
 from uuid import UUID
@@ -26,12 +27,10 @@ def messages_of(messages: object) -> list[object]:
     return plain
 
 
-def as_json(value: object, depth: int = 0) -> object:
-    """Return *value* as what JSON can hold."""
-    if depth > MAX_DEPTH:
-        return "[nested too deep]"
+def as_json(value: object, path: tuple[int, ...] = ()) -> object:
+    """Return *value* as what JSON can hold. *path*: the ids of the containers around it."""
     if isinstance(value, Enum):
-        return as_json(value.value, depth)
+        return as_json(value.value, path)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
@@ -40,22 +39,34 @@ def as_json(value: object, depth: int = 0) -> object:
         return value if math.isfinite(value) else None
     if isinstance(value, bytes | bytearray | memoryview):
         return f"[binary, {len(value)} bytes]"
-    if isinstance(value, datetime | date):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, UUID | Decimal):
         return str(value)
-    return _nested(value, depth + 1)
+    if id(value) in path or len(path) > MAX_DEPTH:
+        return "[refers to itself]" if id(value) in path else "[nested too deep]"
+    return _nested(value, (*path, id(value)))
 
 
-def _nested(value: object, depth: int) -> object:
+def _nested(value: object, path: tuple[int, ...]) -> object:
     if isinstance(value, Mapping):
-        return {_without_lone_surrogates(str(k)): as_json(v, depth) for k, v in value.items()}
+        return {_without_lone_surrogates(str(k)): as_json(v, path) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [as_json(v, depth) for v in value]
-    for method in ("model_dump", "dict", "to_dict"):
+        return [as_json(v, path) for v in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_json(getattr(value, f.name), path) for f in dataclasses.fields(value)}
+    return as_json(_dumped(value), path)
+
+
+def _dumped(value: object) -> object:
+    """What the object says of itself (pydantic, LangChain, numpy), or its type's name as a gap."""
+    for method in ("model_dump", "dict", "to_dict", "tolist"):
         dump = getattr(value, method, None)
-        if callable(dump):
-            return as_json(dump(), depth)
+        if callable(dump) and not isinstance(value, type):
+            try:
+                return dump()
+            except Exception:  # a message that can't dump itself must not stop the handover
+                break
     return f"[{type(value).__name__}]"
 
 
