@@ -126,7 +126,8 @@ class Asset:
 
     def content(self) -> bytes:
         if not self._zipped:
-            return self._source.read_bytes()
+            content: bytes = self._source.read_bytes()
+            return content
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for path in sorted(p for p in self._source.rglob("*") if p.is_file()):

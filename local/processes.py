@@ -79,7 +79,7 @@ class Server:
         if port_taken(self.port):
             raise LocalRuntimeError(
                 f"port {self.port}, which the {self.name} of this state folder uses, is taken by another program. "
-                f"Stop that program (`lsof -i :{self.port}` names it), or choose new ports with `python -m local reset`."
+                f"Stop that program (`lsof -i :{self.port}` names it), or get new ports by `python -m local reset`."
             )
         with self._log.open("ab") as log:
             child = subprocess.Popen(
