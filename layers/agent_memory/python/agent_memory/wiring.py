@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
+    from agent_memory.domain.privacy import Policy
 
 MAX_CACHED_TENANTS = 64
 
@@ -116,6 +117,18 @@ class Services:
         from agent_memory.aws.comprehend import ComprehendDetector
 
         return ComprehendDetector(self.sessions.own_client("comprehend"))
+
+    @cached_property
+    def privacy_policy(self) -> "Policy":
+        from agent_memory.domain.privacy import policy_from
+
+        s = self.settings
+        return policy_from(
+            types=s.pii_types,
+            min_score=s.pii_min_score,
+            allow=s.pii_allow,
+            unsupported_language=s.pii_unsupported_language,
+        )
 
     @cached_property
     def chat_model(self) -> "BedrockChatModel":
