@@ -9,8 +9,10 @@ from collections import OrderedDict
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.keys import identifier
+from agent_memory.domain.retention import RetentionRules
 from agent_memory.settings import Settings, settings, settings_from
 
 if TYPE_CHECKING:
@@ -48,7 +50,11 @@ class TenantServices:
 
         s = self._services.settings
         return DynamoEpisodes(
-            self._client("dynamodb"), table=s.episodes_table, ledger_table=s.ledger_table, tenant_id=self.tenant_id
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
         )
 
     @cached_property
@@ -80,6 +86,30 @@ class Services:
     def now(self) -> int:
         """Whole epoch seconds UTC; rules take it as an argument."""
         return int(time.time())
+
+    @cached_property
+    def decay_rules(self) -> DecayRules:
+        """The deployment's decay settings, as the rules take them."""
+        s = self.settings
+        return DecayRules(
+            w_recency=s.w_recency,
+            w_access=s.w_access,
+            w_frequency=s.w_frequency,
+            max_access_baseline=s.max_access_baseline,
+            threshold=s.relevance_threshold,
+            prune_days=s.prune_days,
+            calibration=s.decay_calibration,
+        )
+
+    @cached_property
+    def retention_rules(self) -> RetentionRules:
+        """The deployment's retention, as the rules take it."""
+        s = self.settings
+        return RetentionRules(
+            memory_ttl_days=s.memory_ttl_days,
+            failed_retention_days=s.failed_retention_days,
+            parked_days=s.parked_days,
+        )
 
     def tenant(self, tenant_id: str) -> TenantServices:
         """The services of one tenant, on credentials that carry its session tag."""
