@@ -5,14 +5,16 @@ Nothing in a transcript may stop a run from being handed over: what JSON can't h
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from uuid import UUID
 
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.models import Outcome
 
+TIME_RULE = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
 # EventBridge reads at most 1,000 levels; no real message comes near this.
 MAX_DEPTH = 60
 
@@ -25,6 +27,39 @@ def messages_of(messages: object) -> list[object]:
     if not plain:
         raise RefusedInputError("messages", "must hold at least one message")
     return plain
+
+
+def zoned(value: object) -> str:
+    """Return a time that has a zone as ISO 8601."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        moment = None
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise RefusedInputError("ended_at", TIME_RULE)
+    return moment.isoformat()
+
+
+def outcome_word(value: object) -> str:
+    """Return how the run ended, as one of the words of Outcome."""
+    try:
+        return Outcome(str(value)).value
+    except ValueError:
+        raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}") from None
+
+
+def text_or_none(value: object, field: str) -> str | None:
+    """Return *value*, which must be text when there is one."""
+    if value is not None and not isinstance(value, str):
+        raise RefusedInputError(field, "must be text")
+    return value
+
+
+def feedback(context_id: str | None, used: Sequence[str]) -> dict[str, object] | None:
+    """Return which of the memories that a recall returned were used, or None when there was no recall."""
+    if isinstance(used, str) or not all(isinstance(memory_id, str) for memory_id in used):
+        raise RefusedInputError("used", "must be a list of the ids of recalled items")
+    return None if context_id is None else {"context_id": context_id, "used": list(used)}
 
 
 def as_json(value: object, path: tuple[int, ...] = ()) -> object:
