@@ -9,7 +9,7 @@ Language = Literal["en", "es", "other", "undecided"]
 
 # The commonest small words. Those that two languages share count for both, so they decide nothing.
 _SMALL_WORDS = {
-    "en": "the and of to in is that it for was on are with as be this have from or had by not but what all were when "
+    "en": "the no and of to in is that it for was on are with as be this have from or had by not but what all were when "
     "we there can an your which if do will how they i you my me he she his her has at please would could want "
     "need about",
     "es": "el la de que y en un una ser se no los las por con su para como está pero más lo del al me mi tu es fue "
@@ -40,24 +40,41 @@ _LANGUAGES_OF = {
     for words in _SMALL_WORDS.values()
     for word in words.split()
 }
-_WORD = re.compile(r"[^\W\d_]+")
+# Single letters are initials or the "e" of "e-mail" as often as words, and web addresses are in no language.
+_WORD = re.compile(r"(?<![\w'-])[^\W\d_]{2,}(?![\w-])")
+_ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*")
 # Enough words to decide; a text of 900 KB needs no more than its beginning, middle and end.
 _SAMPLE = 4_000
+# Of the words of running text at least this share is small words; less is names.
+_SHARE = 0.1
+_ENOUGH = 2
+_FOREIGN_LETTER = re.compile("[^\\x00-\\x7fáéíóúüñ]")
+_FOREIGN_SHARE = 0.3
+_FEW_WORDS = 6
 
 
 def guess_language(text: str) -> Language:
     """English, Spanish, some other language, or too little evidence to say."""
-    words = [word.lower() for word in _WORD.findall(_sample(text))]
+    # Words in capitals are codes: the airport LAS is not an article.
+    found = _WORD.findall(_ADDRESS.sub(" ", _sample(text)))
+    words = [word.lower() for word in found if not word.isupper() or not word.isascii()]
     if _mostly_other_script(words):
         return "other"
-    seen = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
-    if not seen:
-        return "undecided"
+    # Different words, not all of them: "no" said ten times is no more Spanish than once.
+    seen = Counter(code for word in set(words) for code in _LANGUAGES_OF.get(word, ()))
     supported: Language = "es" if seen["es"] > seen["en"] else "en"
-    best = max(seen.values())
-    if seen[supported] == best:
-        return supported if best > 1 or len(words) > 1 else "undecided"
-    return "other" if best > 1 else "undecided"
+    best = max(seen.values(), default=0)
+    if supported == "en" and seen["en"] == best and best:
+        return "en"
+    if best < _ENOUGH or best < _SHARE * len(set(words)):
+        return "other" if _foreign_letters(set(words)) else "undecided"
+    return supported if seen[supported] == best else "other"
+
+
+def _foreign_letters(words: set[str]) -> bool:
+    """Whether too many words hold letters that neither English nor Spanish has for these to be names only."""
+    foreign = sum(1 for word in words if _FOREIGN_LETTER.search(word))
+    return len(words) >= _FEW_WORDS and foreign >= _FOREIGN_SHARE * len(words)
 
 
 def _sample(text: str) -> str:
