@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import REFUSED, error_code, translating
 from agent_memory.domain.errors import CrossTenantError, RefusedInputError, TranscriptError
 from agent_memory.domain.keys import parked_prefix, run_prefix
 from agent_memory.domain.models import Claim, Distillation
@@ -126,10 +126,17 @@ class S3Claims:
                     raise TranscriptError("too_large")
                 body = answer["Body"].read()
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if error_code(error) in _GONE or self._denied_because_missing(error, bucket, key):
                     raise TranscriptError(missing) from None
                 raise
         return _decoded(body)
+
+    def _denied_because_missing(self, error: ClientError, bucket: str, key: str) -> bool:
+        """S3 answers 403 for a missing key to whoever may list under a prefix only; a listing tells them apart."""
+        if error_code(error) not in REFUSED:
+            return False
+        listed = self._client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+        return all(found["Key"] != key for found in listed.get("Contents", ()))
 
 
 def _json(content: object) -> bytes:
