@@ -1,12 +1,14 @@
 """`python -m local`: install, up, down, status, reset and logs of the laptop runtime."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from local import chat_model, runtime
+from local.deploy import deploy
 from local.layout import DEFAULT_STATE, Layout, LocalRuntimeError
 
 STOPPED = 3
@@ -43,10 +45,12 @@ def parser() -> argparse.ArgumentParser:
         "--context", action="append", default=[], metavar="KEY=VALUE", help="a setting, as for cdk deploy -c"
     )
     up.add_argument("--with-llm", action="store_true", help="start the opt-in chat model as well")
+    deployment = command("deploy", _deploy, "deploy to an emulator that runs elsewhere, at AWS_ENDPOINT_URL")
+    deployment.add_argument("--context", action="append", default=[], metavar="KEY=VALUE", help="as for up")
     command("down", _down, "stop the stack; what it holds stays")
     command("status", _status, "what runs, and where")
     command("reset", _reset, "stop the stack and forget all that it holds")
-    logs = command("logs", _logs, "what the functions logged")
+    logs = command("logs", _logs, "what the functions, the emulator and the AI server wrote")
     logs.add_argument("--follow", action="store_true", help="go on as they log")
     return whole
 
@@ -104,6 +108,18 @@ def _up(options: argparse.Namespace) -> int:
     return 0
 
 
+def _deploy(options: argparse.Namespace) -> int:
+    """For containers: docker-compose.yml starts the servers itself."""
+    if "AWS_ENDPOINT_URL" not in os.environ:
+        raise LocalRuntimeError("deploy needs AWS_ENDPOINT_URL of an emulator; `python -m local up` needs nothing.")
+    layout = Layout(options.state)
+    layout.create()
+    context = dict(_pair(text) for text in options.context)
+    changed = deploy(layout, os.environ, context, _progress(options))
+    _tell(options, f"deployed {', '.join(changed)}" if changed else "nothing to deploy")
+    return 0
+
+
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
@@ -144,25 +160,38 @@ def _reset(options: argparse.Namespace) -> int:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    log = Layout(options.state).function_log
-    if not log.exists():
-        raise LocalRuntimeError(f"no function has logged on {options.state}. Start the stack and put an event first.")
-    for line in _lines(log, follow=options.follow):
+    layout = Layout(options.state)
+    if not layout.emulator_log.exists():
+        raise LocalRuntimeError(f"nothing ran on {options.state} yet. Next: python -m local up{_state_option(options)}")
+    sources = [("", layout.function_log), ("emulator: ", layout.emulator_log), ("AI server: ", layout.ai_log)]
+    for line in _lines(sources, follow=options.follow):
         sys.stdout.write(line)
         sys.stdout.flush()
     return 0
 
 
-def _lines(log: Path, *, follow: bool) -> Iterator[str]:
-    with log.open(encoding="utf-8", errors="replace") as source:
-        while True:
-            line = source.readline()
-            if line:
-                yield line
-            elif follow:
-                time.sleep(0.2)
-            else:
-                return
+def _lines(sources: list[tuple[str, Path]], *, follow: bool) -> Iterator[str]:
+    """Each source's lines so far, then, when following, those of any source as they come."""
+    read = dict.fromkeys((path for _, path in sources), 0)
+    while True:
+        for prefix, path in sources:
+            for line in _since(path, read):
+                yield prefix + line
+        if not follow:
+            return
+        time.sleep(0.2)
+
+
+def _since(path: Path, read: dict[Path, int]) -> list[str]:
+    """The whole lines that came after what was read; a log that was begun anew is read from its start."""
+    if not path.exists():
+        return []
+    with path.open("rb") as source:
+        source.seek(read[path] if path.stat().st_size >= read[path] else 0)
+        start, text = source.tell(), source.read()
+    whole = text[: text.rfind(b"\n") + 1]
+    read[path] = start + len(whole)
+    return whole.decode("utf-8", "replace").splitlines(keepends=True)
 
 
 if __name__ == "__main__":

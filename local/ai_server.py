@@ -27,6 +27,7 @@ from local.aws_wire import COMPREHEND_TARGET, AwsError, embedding_answer, json_o
 from local.converse import NO_MODEL, chat_request, converse_answer
 from local.embedder import DIMENSIONS, MODEL_ID, MiniLm
 from local.layout import HOST
+from local.personal_data import PersonalDataEngine
 
 log = logging.getLogger("ai-server")
 CHAT_SECONDS = 600.0
@@ -38,12 +39,6 @@ class Models:
     """What is loaded, and how many threads may compute at once."""
 
     def __init__(self, tokenizer: Path) -> None:
-        # The public suffix list would be fetched at the first e-mail address; the packaged one is as good.
-        import tldextract.tldextract
-
-        tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-        from local.personal_data import PersonalDataEngine
-
         self.embedder = MiniLm(tokenizer)
         self.personal_data = PersonalDataEngine()
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 2)

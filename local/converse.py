@@ -97,7 +97,8 @@ def _schema_of_output(request: Mapping[str, Any]) -> Json | None:
     schema = output.get("structure", {}).get("jsonSchema", {}).get("schema")
     if schema is None:
         return None
-    value: Json = json.loads(schema) if isinstance(schema, str) else schema
+    if (value := _object_in(schema)) is None:
+        raise AwsError("ValidationException", "the schema of outputConfig is not a JSON object")
     return value
 
 

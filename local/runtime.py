@@ -9,23 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from local import chat_model, environments, models
+from local import ai_process, chat_model, environments, models
 from local.deploy import client, deploy
 from local.engine import Engine, client_environment
 from local.layout import (
-    AI_VENV,
     DEFAULT_STATE,
     HOST,
-    ROOT,
     Layout,
     LocalRuntimeError,
-    python_of,
     read_json,
     write_whole,
 )
 from local.processes import Server
 
-AI_READY_SECONDS = 120.0
 EMULATOR_READY_SECONDS = 60.0
 Say = Callable[[str], None]
 
@@ -96,9 +92,7 @@ class Stack:
         ports = _ports(layout)
         self._chat_server = chat_model.server(layout, port=ports["chat"])
         self.engine = Engine(layout, port=ports["emulator"])
-        self.ai = Server(
-            "AI server", pid_file=layout.pid_file("ai"), port=ports["ai"], log=layout.ai_log, health="/health"
-        )
+        self.ai = ai_process.server(layout, port=ports["ai"])
         self.environment = client_environment(emulator_url=self.engine.server.url, ai_url=self.ai.url)
         self.changed: list[str] = []
 
@@ -109,13 +103,13 @@ class Stack:
         if fresh:
             say("starting the AWS emulator and the AI server")
             self.engine.start(self.environment)
-        self._start_ai_process()
+        ai_process.start(self.ai, self.layout, chat_url=self._chat_url())
         if fresh:
             self.engine.server.wait_until_ready(EMULATOR_READY_SECONDS)
         if self._chat_url():
             context.setdefault("distiller", "model")
         self.changed = deploy(self.layout, self.environment, context, say)
-        self.ai.wait_until_ready(AI_READY_SECONDS)
+        self.ai.wait_until_ready(ai_process.READY_SECONDS)
         lines = "".join(f"{name}={value}\n" for name, value in self.environment.items())
         write_whole(self.layout.environment_file, lines)
 
@@ -145,26 +139,12 @@ class Stack:
         self.ai.stop()
 
     def start_ai(self) -> None:
-        self._start_ai_process()
-        self.ai.wait_until_ready(AI_READY_SECONDS)
+        ai_process.start(self.ai, self.layout, chat_url=self._chat_url())
+        self.ai.wait_until_ready(ai_process.READY_SECONDS)
 
     def _chat_url(self) -> str:
         given = os.environ.get("AGENT_MEMORY_LLM_URL", "")
         return given or (f"{self._chat_server.url}/v1" if self._chat_server.pid else "")
-
-    def _start_ai_process(self) -> None:
-        if self.ai.pid:
-            return
-        environment = {
-            "PATH": os.defpath,
-            "LANG": "C.UTF-8",
-            "HOME": str(self.layout.temporary),
-            "TMPDIR": str(self.layout.temporary),
-            "AGENT_MEMORY_LLM_URL": self._chat_url(),
-            "AGENT_MEMORY_LLM_MODEL": os.environ.get("AGENT_MEMORY_LLM_MODEL", ""),
-        }
-        command = [str(python_of(AI_VENV)), "-m", "local.ai_server", str(self.ai.port), str(models.tokenizer_path())]
-        self.ai.start(command, environment=environment, folder=ROOT)
 
 
 def _ports(layout: Layout) -> dict[str, int]:

@@ -59,16 +59,18 @@ def test_what_a_stack_holds_survives_down_and_up(tmp_path):
 
 def test_a_second_start_on_the_same_state_is_refused_with_what_to_do(engine):
     second = Engine(engine._layout, port=free_port())
-    with pytest.raises(LocalRuntimeError, match="already runs .* python -m local down"):
+    with pytest.raises(LocalRuntimeError, match=r"already runs .* python -m local down"):
         second.start({})
 
 
 def test_a_port_in_use_is_refused_with_what_to_do(tmp_path):
     layout = Layout(tmp_path)
     layout.create()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        with pytest.raises(LocalRuntimeError, match="taken by another program.*python -m local reset"):
-            Engine(layout, port=taken.getsockname()[1]).start({})
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(LocalRuntimeError, match=r"taken by another program.*python -m local reset"),
+    ):
+        Engine(layout, port=taken.getsockname()[1]).start({})
     assert not layout.pid_file("emulator").exists()
 
 

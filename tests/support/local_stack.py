@@ -7,10 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import boto3
+from botocore.config import Config
+
+from local import ai_process
 from local.deploy import Deployer, client, stacks_in_order
 from local.engine import Engine, client_environment
 from local.layout import Layout
-from local.processes import free_port
+from local.processes import Server, free_port
 
 FUNCTION = "small-function"
 TABLE = "small-table"
@@ -128,3 +132,28 @@ def _code(key: str) -> dict[str, str]:
 def _file(name: str) -> dict[str, Any]:
     destination = {"bucketName": ASSETS, "objectKey": f"{name}.zip"}
     return {"source": {"path": name, "packaging": "zip"}, "destinations": {"here": destination}}
+
+
+@contextmanager
+def an_ai_server(state: Path, *, chat: str = "") -> Iterator[Server]:
+    layout = Layout(state)
+    layout.create()
+    server = ai_process.server(layout, port=free_port())
+    ai_process.start(server, layout, chat_url=chat)
+    try:
+        server.wait_until_ready(60)
+        yield server
+    finally:
+        server.stop()
+
+
+def ai_client(service: str, server: Server) -> Any:
+    """A client as the product makes it, but with no second tries: the tests look at the first answer."""
+    return boto3.client(
+        service,
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
