@@ -20,6 +20,8 @@ from local.layout import ACCOUNT, REGION, ROOT, Layout, LocalRuntimeError, node,
 
 INPUTS: Final = ("app.py", "cdk.json", "stacks", "lambdas", "layers", "statemachines", "requirements.txt")
 STACK_SECONDS: Final = 120.0
+REASON_CHARACTERS: Final = 600
+TEMPLATES_BUCKET: Final = "agent-memory-local-templates"
 DONE: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 Say = Callable[[str], None]
 
@@ -201,20 +203,27 @@ class Deployer:
 
     def _upload(self, stack: SynthesisedStack) -> None:
         for asset in stack.assets():
-            try:
-                self._objects.head_object(Bucket=asset.bucket, Key=asset.key)
-            except ClientError:
-                self._objects.create_bucket(Bucket=asset.bucket)
-                self._objects.put_object(Bucket=asset.bucket, Key=asset.key, Body=asset.content())
+            self._put(asset.bucket, asset.key, asset.content)
+        self._put(TEMPLATES_BUCKET, stack.fingerprint, stack.body.encode)
+
+    def _put(self, bucket: str, key: str, content: Callable[[], bytes]) -> None:
+        """Keys are hashes of the content, so what is there is right."""
+        try:
+            self._objects.head_object(Bucket=bucket, Key=key)
+        except ClientError:
+            self._objects.create_bucket(Bucket=bucket)
+            self._objects.put_object(Bucket=bucket, Key=key, Body=content())
 
     def _write(self, operation: str, stack: SynthesisedStack) -> None:
         act = getattr(self._formation, f"{operation}_stack")
+        # By address: a template of more than 51,200 bytes is refused inline.
+        url = f"https://s3.amazonaws.com/{TEMPLATES_BUCKET}/{stack.fingerprint}"
         try:
-            act(StackName=stack.name, TemplateBody=stack.body, Capabilities=["CAPABILITY_NAMED_IAM"])
+            act(StackName=stack.name, TemplateURL=url, Capabilities=["CAPABILITY_NAMED_IAM"])
         except ClientError as error:
             if "No updates are to be performed" in str(error):
                 return
-            raise LocalRuntimeError(f"{stack.name} was refused: {error}") from None
+            raise LocalRuntimeError(f"{stack.name} was refused: {str(error)[-REASON_CHARACTERS:]}") from None
         status = self._wait(stack.name)
         if status not in DONE:
             raise LocalRuntimeError(f"{stack.name} ended as {status}: {self._reasons(stack.name)}")
