@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +11,15 @@ import typer
 
 from agent_memory.cli.session import Env, FailedError, OutputOption, Session, session_of
 from agent_memory.client import Handover, hand_over
-from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.acceptance import claim_of
+from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
+from agent_memory.domain.events import RunIds, run_ended
+from agent_memory.domain.keys import user_identity
 from agent_memory.domain.models import LedgerRun, Model, RunState
 
 POLL_SECONDS = 0.5
 DONE = {RunState.STORED, RunState.PARKED, RunState.EXPIRED_ON_ARRIVAL, RunState.ERASED}
+REFUSED = "refused"
 GOOD = {"sent", RunState.STORED.value}
 
 
@@ -63,8 +68,26 @@ def deliver(session: Session, details: Sequence[Mapping[str, object]], *, wait: 
     arrivals = []
     for detail in details:
         before = _row(session, detail) if wait else None
-        arrivals.append(_arrival(detail, hand_over(session.deployment, detail), known_before=before is not None))
+        conflict = before is not None and _conflicts(session, detail, before)
+        arrivals.append(_arrival(detail, hand_over(session.deployment, detail), before is not None, conflict))
     return awaited(session, arrivals, timeout=timeout) if wait else arrivals
+
+
+def _conflicts(session: Session, detail: Mapping[str, object], row: LedgerRun) -> bool:
+    """Whether the run was accepted before with other content: the first stays, this one will be refused."""
+    services, ids = (
+        session.deployment.services,
+        RunIds(tenant_id=row.tenant_id, agent_id=row.agent_id, run_id=row.run_id),
+    )
+    try:
+        user_id = user_identity(detail.get("user_id"))
+        user_ref = None if user_id is None else services.user_refs.user_ref(row.tenant_id, user_id)
+        ended = run_ended({"detail": detail, "time": session.deployment.now()}, ids, now=session.deployment.now())
+        claim = claim_of(ended, user_ref, session.tenant(row.tenant_id).claims, Counter())
+    except AgentMemoryError:
+        # It can't be compared from here (no permission, a broken detail): the pipeline decides, and says so.
+        return False
+    return row.content_sha256 not in ("", claim.content_sha256)
 
 
 def awaited(session: Session, arrivals: list[Arrival], *, timeout: float) -> list[Arrival]:
@@ -74,6 +97,8 @@ def awaited(session: Session, arrivals: list[Arrival], *, timeout: float) -> lis
     with session.screen.working(f"waiting for {len(arrivals)} run(s) to become memory"):
         while len(settled) < len(arrivals):
             for index, arrival in enumerate(arrivals):
+                if arrival.state == REFUSED:
+                    settled[index] = arrival
                 row = None if index in settled else _ledger_row(session, arrival)
                 if row is not None and row.state in DONE:
                     settled[index] = _with(arrival, row)
@@ -106,7 +131,7 @@ def _row(session: Session, detail: Mapping[str, object]) -> LedgerRun | None:
     return None
 
 
-def _arrival(detail: Mapping[str, object], handover: Handover, *, known_before: bool) -> Arrival:
+def _arrival(detail: Mapping[str, object], handover: Handover, known_before: bool, conflict: bool) -> Arrival:
     return Arrival(
         tenant_id=str(detail["tenant_id"]),
         agent_id=str(detail["agent_id"]),
@@ -114,6 +139,8 @@ def _arrival(detail: Mapping[str, object], handover: Handover, *, known_before: 
         event_id=handover.event_id,
         transcript_uri=handover.transcript_uri,
         known_before=known_before,
+        state=REFUSED if conflict else "sent",
+        reason="the run was accepted before with other content; the first stays" if conflict else None,
     )
 
 

@@ -6,10 +6,10 @@ import typer
 
 from agent_memory.cli.screen import when
 from agent_memory.cli.session import Agent, Env, NotFoundError, OutputOption, Tenant, session_of
-from agent_memory.domain.decay import DecayRules, decays_at
+from agent_memory.domain.decay import decays_at
 from agent_memory.domain.models import Episode
-from agent_memory.domain.retention import ARCHIVE_BEFORE_EXPIRY_DAYS, DAY_SECONDS, RetentionRules, expires_at
-from agent_memory.settings import Settings
+from agent_memory.domain.retention import ARCHIVE_BEFORE_EXPIRY_DAYS, DAY_SECONDS, expires_at
+from agent_memory.wiring import Services
 
 app = typer.Typer(
     help="What an agent remembers. Example: `agent-memory episodes list --tenant acme --agent support-desk`.",
@@ -73,8 +73,8 @@ def pin(
     session = session_of(ctx, env, output)
     episodes = session.tenant(tenant).episodes
     episode = _found(episodes.get(agent, run_id), run_id)
-    settings, now = session.deployment.services.settings, session.deployment.now()
-    expiry, due = _deadlines(settings, episode, now) if unpin else (None, None)
+    services, now = session.deployment.services, session.deployment.now()
+    expiry, due = _deadlines(services, episode, now) if unpin else (None, None)
     if not episodes.pin(agent, run_id, pinned=not unpin, expires_at=expiry, decays_at=due):
         raise NotFoundError(f"{run_id} was removed meanwhile")
     session.screen.answer({"run_id": run_id, "pinned": not unpin, "expires_at": expiry, "decays_at": due})
@@ -92,13 +92,9 @@ def _found(episode: Episode | None, run_id: str) -> Episode:
     return episode
 
 
-def _deadlines(settings: Settings, episode: Episode, now: int) -> tuple[int, int]:
+def _deadlines(services: Services, episode: Episode, now: int) -> tuple[int, int]:
     """When an episode that is no longer pinned expires and is due; never before the night could archive it."""
-    retention = RetentionRules(
-        memory_ttl_days=settings.memory_ttl_days,
-        failed_retention_days=settings.failed_retention_days,
-        parked_days=settings.parked_days,
-    )
+    retention = services.retention_rules
     expiry = max(expires_at(episode.ended_at, retention), now + (ARCHIVE_BEFORE_EXPIRY_DAYS + 1) * DAY_SECONDS)
     due = decays_at(
         ended_at=episode.ended_at,
@@ -106,15 +102,7 @@ def _deadlines(settings: Settings, episode: Episode, now: int) -> tuple[int, int
         expires_at=expiry,
         access_count=episode.access_count,
         last_access_at=episode.last_access_at,
-        decay=DecayRules(
-            w_recency=settings.w_recency,
-            w_access=settings.w_access,
-            w_frequency=settings.w_frequency,
-            max_access_baseline=settings.max_access_baseline,
-            threshold=settings.relevance_threshold,
-            prune_days=settings.prune_days,
-            calibration=settings.decay_calibration,
-        ),
+        decay=services.decay_rules,
         retention=retention,
         now=now,
     )
