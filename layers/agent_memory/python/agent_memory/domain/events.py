@@ -100,7 +100,7 @@ def run_ended(event: Mapping[str, object], ids: RunIds, *, now: int) -> RunEnded
         memory_used=used,
         procedure_id=procedure_id,
         procedure_succeeded=succeeded,
-        counts=dict(counts),
+        counts={name: count for name, count in counts.items() if count},
     )
 
 
