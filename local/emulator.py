@@ -6,13 +6,16 @@ pin is exact, each mend states what it expects, and tests/local/test_emulator.py
 
 import hashlib
 import importlib.metadata
+import os
 import shutil
+import socket
 import sys
 import tempfile
 import threading
 import time
 import types
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,38 @@ def unpack_code_once(runtime: Any, cache: Path) -> None:
     )
 
 
+def resume_interrupted_executions(machines: Any, when_ready: Callable[[Callable[[], None]], None]) -> None:
+    """An execution outlives a restart of AWS; here it would fail. Begin it again: states may run twice."""
+    restore = machines._restore_state
+
+    def restore_and_resume(data: Any) -> None:
+        restore(data)
+        interrupted = [e for e in machines._executions.all_values() if e.get("error") == "States.ServiceRestart"]
+        for execution in interrupted:
+            execution.update(status="RUNNING", stopDate=None, error=None, cause=None, events=execution["events"][:1])
+        when_ready(lambda: begin([execution["executionArn"] for execution in interrupted]))
+
+    def begin(arns: list[str]) -> None:
+        for arn in arns:
+            threading.Thread(target=machines._run_execution, args=(arn,), daemon=True).start()
+
+    machines._restore_state = restore_and_resume
+
+
+def once_it_listens(act: Callable[[], None]) -> None:
+    """Functions call back, so nothing may run before the port is open."""
+    address = ("127.0.0.1", int(os.environ["GATEWAY_PORT"]))
+
+    def wait() -> None:
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(address) == 0:
+                    return act()
+            time.sleep(0.05)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main(function_log: Path, layer_cache: Path) -> None:
     found = importlib.metadata.version("ministack")
     if found != PINNED:
@@ -114,7 +149,7 @@ def main(function_log: Path, layer_cache: Path) -> None:
         raise SystemExit(message)
     from ministack import app
     from ministack.core import lambda_runtime
-    from ministack.services import lambda_svc
+    from ministack.services import lambda_svc, stepfunctions
 
     if function_log.exists() and function_log.stat().st_size > LOG_LIMIT_BYTES:
         function_log.replace(function_log.with_suffix(".1"))
@@ -122,6 +157,7 @@ def main(function_log: Path, layer_cache: Path) -> None:
     do_not_wait_for_logs(lambda_runtime)
     keep_every_log_line(lambda_runtime, lambda_svc, function_log)
     unpack_code_once(lambda_runtime, layer_cache)
+    resume_interrupted_executions(stepfunctions, once_it_listens)
     app.main()
 
 

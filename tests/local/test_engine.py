@@ -57,6 +57,21 @@ def test_what_a_stack_holds_survives_down_and_up(tmp_path):
         assert not deployed(running, out)
 
 
+def test_an_execution_that_a_restart_interrupted_is_begun_again(tmp_path):
+    state, out, port = tmp_path / "state", tmp_path / "out", free_port()
+    with an_emulator(state, port=port) as running:
+        deployed(running, out)
+        machines = client("stepfunctions", clients_of(running))
+        (machine,) = machines.list_state_machines()["stateMachines"]
+        started = machines.start_execution(stateMachineArn=machine["stateMachineArn"], input='{"a": 1}')
+    with an_emulator(state, port=port):
+        deadline = time.monotonic() + 10
+        while (execution := machines.describe_execution(executionArn=started["executionArn"]))["status"] == "RUNNING":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert (execution["status"], execution["output"]) == ("SUCCEEDED", '{"a": 1}')
+
+
 def test_a_second_start_on_the_same_state_is_refused_with_what_to_do(engine):
     second = Engine(engine._layout, port=free_port())
     with pytest.raises(LocalRuntimeError, match=r"already runs .* python -m local down"):

@@ -107,7 +107,9 @@ def write_assembly(out: Path, *, memory: int = 128, expiry: bool = True) -> None
                 "AWS::StepFunctions::StateMachine",
                 StateMachineName=MACHINE,
                 RoleArn={"Fn::GetAtt": ["Role", "Arn"]},
-                DefinitionString=json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}),
+                DefinitionString=json.dumps(
+                    {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 2, "End": True}}}
+                ),
             ),
         }
     }
