@@ -96,7 +96,7 @@ class BootstrapFunction:
             response = self._client.invoke(FunctionName=self._function, Payload=json.dumps(question).encode())
             body = response["Payload"].read()
         if response.get("FunctionError"):
-            raise RetryableError("the bootstrap function failed; its log in CloudWatch says why")
+            raise RetryableError("the bootstrap function failed; its log says why")
         try:
             answer = json.loads(body)
         except ValueError:

@@ -101,7 +101,7 @@ def _deployment(session: Session) -> Iterator[Check]:
     steps: tuple[tuple[str, Callable[[Session], str], str], ...] = (
         ("names in SSM", _names, START if session.env == LOCAL else f"cdk deploy -c env={session.env} --all"),
         ("tables and credentials", _reads, "check the permissions of this role (README, Who may do what)"),
-        ("round trip", _round_trip, "look at the log of the bootstrap function"),
+        ("round trip", _round_trip, "agent-memory local logs" if session.env == LOCAL else "see its log in CloudWatch"),
     )
     for name, step, remedy in steps:
         try:

@@ -60,7 +60,7 @@ def emit(
     session.screen.table(("tenant", "agent", "run", "state", "reason"), rows)
     bad = [a for a in arrivals if a.state not in GOOD]
     if bad:
-        raise FailedError(f"{len(bad)} of {len(arrivals)} did not become memory; `agent-memory parked list` shows why")
+        raise FailedError(f"{len(bad)} of {len(arrivals)} did not become memory (see the reasons above)")
 
 
 def deliver(session: Session, details: Sequence[Mapping[str, object]], *, wait: bool, timeout: float) -> list[Arrival]:
@@ -111,7 +111,8 @@ def awaited(session: Session, arrivals: list[Arrival], *, timeout: float) -> lis
 def _unsettled(session: Session, arrival: Arrival, timeout: float) -> Arrival:
     row = _ledger_row(session, arrival)
     if row is not None:
-        return _with(arrival, row)
+        found = _with(arrival, row)
+        return found.model_copy(update={"reason": found.reason or f"still at work after {timeout:.0f} s"})
     reason = f"no ledger row after {timeout:.0f} s: refused (see the refused queue) or still queued"
     return arrival.model_copy(update={"state": "not_seen", "reason": reason})
 
