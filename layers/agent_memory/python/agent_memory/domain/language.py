@@ -9,8 +9,8 @@ Language = Literal["en", "es", "other", "undecided"]
 
 # The commonest small words. Those that two languages share count for both, so they decide nothing.
 _SMALL_WORDS = {
-    "en": "the no and of to in is that it for was on are with as be this have from or had by not but what all were when "
-    "we there can an your which if do will how they i you my me he she his her has at please would could want "
+    "en": "the no and of to in is that it for was on are with as be this have from or had by not but what all were "
+    "when we there can an your which if do will how they i you my me he she his her has at please would could want "
     "need about",
     "es": "el la de que y en un una ser se no los las por con su para como está pero más lo del al me mi tu es fue "
     "ha cuando donde quien desde todo nos cliente puede tiene sobre esta este hola gracias quiero necesito sin",
@@ -42,7 +42,7 @@ _LANGUAGES_OF = {
 }
 # Single letters are initials or the "e" of "e-mail" as often as words, and web addresses are in no language.
 _WORD = re.compile(r"(?<![\w'-])[^\W\d_]{2,}(?![\w-])")
-_ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*")
+_ADDRESS = re.compile(r"@|://|www\.")
 # Enough words to decide; a text of 900 KB needs no more than its beginning, middle and end.
 _SAMPLE = 4_000
 # Of the words of running text at least this share is small words; less is names.
@@ -56,7 +56,8 @@ _FEW_WORDS = 6
 def guess_language(text: str) -> Language:
     """English, Spanish, some other language, or too little evidence to say."""
     # Words in capitals are codes: the airport LAS is not an article.
-    found = _WORD.findall(_ADDRESS.sub(" ", _sample(text)))
+    prose = " ".join(piece for piece in _sample(text).split() if not _ADDRESS.search(piece))
+    found = _WORD.findall(prose)
     words = [word.lower() for word in found if not word.isupper() or not word.isascii()]
     if _mostly_other_script(words):
         return "other"

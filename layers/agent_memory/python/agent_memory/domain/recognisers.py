@@ -60,9 +60,9 @@ _LABELLED = tuple(
         (
             "DRIVER_ID",
             r"driv(?:er|ing)(?:['\u2019]?s)? ?licen[cs]e|driver id|dl|permiso de conducir|f\u00fchrerschein",
-            r"(?=[A-Z0-9 -]*\d{2})[A-Z0-9](?:-?[A-Z0-9]){4,19}",
+            r"(?=[A-Z0-9-]{0,18}\d{2})[A-Z0-9](?:-?[A-Z0-9]){4,19}",
         ),
-        ("PASSPORT_NUMBER", r"passport|pasaporte|reisepass", r"(?=[A-Z]*\d{3})[A-Z0-9]{6,9}"),
+        ("PASSPORT_NUMBER", r"passport|pasaporte|reisepass", r"(?=[A-Z]{0,6}\d{3})[A-Z0-9]{6,9}"),
         ("BANK_ACCOUNT_NUMBER", r"(?:bank )?account (?:number|no\.?)|n\u00famero de cuenta|kontonummer", r"\d{6,17}"),
         ("BANK_ROUTING", r"routing|aba", r"\d{9}"),
         ("CREDIT_DEBIT_CVV", r"cvv2?|cvc2?|security code", r"\d{3,4}"),
@@ -119,8 +119,8 @@ def _emails(text: str) -> Iterator[tuple[str, int, int]]:
         before = text[max(0, at.start() - _LOCAL_LIMIT) : at.start()]
         local, domain = _LOCAL_PART.search(before), _DOMAIN.match(text, at.end())
         if local and domain:
-            # A quote that opens before an address is not part of it.
-            opening = len(local.group()) - len(local.group().lstrip("'"))
+            # A quote or dash that stands before an address is not part of it.
+            opening = len(local.group()) - len(local.group().lstrip("'-."))
             yield "EMAIL", at.start() - len(local.group()) + opening, domain.end()
 
 
