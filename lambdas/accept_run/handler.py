@@ -25,16 +25,18 @@ def take(record: SQSRecord) -> None:
         event = event_of(record.body)
         _accept(event, run_ids(event))
     except RefusedInputError as error:
-        kept = refusal(error, record.body)
-        services().refused.put(kept)
+        services().refused.put(refusal(error, record.body))
         metrics.add_metric(name="RunsRefused", unit="Count", value=1)
-        logger.warning("event refused", extra={"field": error.field, "rule": error.rule, "sha256": kept["sha256"]})
+        logger.warning("event refused", extra={"field": error.field, "rule": error.rule})
+    except Exception as error:
+        logger.warning("run not taken in yet", extra={"message_id": record.message_id, "error": type(error).__name__})
+        raise
 
 
 def _accept(event: Any, ids: RunIds) -> None:
-    own, now, tenant = services(), services().now(), services().tenant(ids.tenant_id)
-    own.registry.note(ids.tenant_id, now=now)
+    own, tenant = services(), services().tenant(ids.tenant_id)
+    own.registry.note(ids.tenant_id, now=own.now())
     doors = Doors(tenant.ledger, tenant.claims, own.machine, own.user_refs)
-    decided = accept(event, ids, doors, own.retention_rules, now=now)
+    decided = accept(event, ids, doors, own.retention_rules, now=own.now())
     metrics.add_metric(name=METRICS[decided.decision], unit="Count", value=1)
     logger.info("run taken in", extra={**ids.model_dump(), **decided.model_dump()})
