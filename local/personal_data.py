@@ -54,7 +54,7 @@ _ADDRESSES = (
     Pattern("number and street", rf"\b\d{{1,5}}[A-Za-z]?,?\s(?:{_WORD}\s){{1,4}}{_STREET}{_UNIT}", 0.7),
     Pattern(
         "street in one word and number",
-        rf"\b{_WORD}(?:stra(?:\u00df|ss)e|str\.|gasse|weg|platz|allee|laan|straat|gatan|vej|katu)\s\d{{1,4}}\s?[a-z]?\b",
+        rf"\b{_WORD}(?:stra(?:\u00df|ss)e|str\.|gasse|weg|platz|allee|laan|straat|gatan|vej|katu)\s\d{{1,4}}(?:\s?[a-z]\b)?",
         0.7,
     ),
     Pattern("kind of street first", rf"(?<!\w){_PREFIX}\s(?:{_WORD},?\s){{1,5}}\d{{1,5}}\b{_UNIT}", 0.6),
