@@ -18,7 +18,7 @@ from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.keys import identifier, label, user_identity
 from agent_memory.domain.models import Model, Outcome
-from agent_memory.domain.outgoing import as_json, feedback, messages_of, outcome_word, text_or_none, zoned
+from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, zoned
 from agent_memory.wiring import Deployment
 
 __all__ = ["AgentMemory", "Handover", "Recall", "RecalledItem", "hand_over"]
@@ -167,24 +167,20 @@ class AgentMemory:
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
-        detail: dict[str, object] = {
+        detail = {
             "schema_version": SCHEMA_VERSION,
             "tenant_id": self.tenant_id,
             "agent_id": self.agent_id,
             "run_id": identifier(run_id, "run_id"),
             "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
-        }
-        optional = {
-            "task": text_or_none(task, "task"),
-            "task_type": None if task_type is None else label(task_type, "task_type"),
-            "domain": None if domain is None else label(domain, "domain"),
-            "user_id": user_identity(user_id),
-            "outcome": None if outcome is None else outcome_word(outcome),
-            "artifacts": artifacts,
             "memory": feedback(context_id or (recall.context_id if recall else None), used),
+            "artifacts": artifacts,
+            **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
         }
-        detail |= {name: value for name, value in optional.items() if value is not None}
+        return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
+
+    def _handed_over(self, run_id: str, detail: Mapping[str, object]) -> Handover:
         try:
             return hand_over(self._deployment, detail)
         except RefusedInputError:
@@ -192,7 +188,7 @@ class AgentMemory:
         except AgentMemoryError as error:
             if self.strict:
                 raise
-            warnings.warn(f"run {run_id} was not handed over to memory: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"run {run_id} was not handed over to memory: {error}", RuntimeWarning, stacklevel=3)
             return Handover(run_id=run_id, sent=False, reason=str(error))
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from uuid import UUID
 
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.keys import label, user_identity
 from agent_memory.domain.models import Outcome
 
 TIME_RULE = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
@@ -40,19 +41,19 @@ def zoned(value: object) -> str:
     return moment.isoformat()
 
 
-def outcome_word(value: object) -> str:
-    """Return how the run ended, as one of the words of Outcome."""
-    try:
-        return Outcome(str(value)).value
-    except ValueError:
-        raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}") from None
-
-
-def text_or_none(value: object, field: str) -> str | None:
-    """Return *value*, which must be text when there is one."""
-    if value is not None and not isinstance(value, str):
-        raise RefusedInputError(field, "must be text")
-    return value
+def about(*, task: object, task_type: object, domain: object, user_id: object, outcome: object) -> dict[str, object]:
+    """Return what the caller says of its run; what it does not say is None."""
+    if task is not None and not isinstance(task, str):
+        raise RefusedInputError("task", "must be text")
+    if outcome is not None and outcome not in list(Outcome):
+        raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}")
+    return {
+        "task": task,
+        "task_type": None if task_type is None else label(task_type, "task_type"),
+        "domain": None if domain is None else label(domain, "domain"),
+        "user_id": user_identity(user_id),
+        "outcome": outcome,
+    }
 
 
 def feedback(context_id: str | None, used: Sequence[str]) -> dict[str, object] | None:
