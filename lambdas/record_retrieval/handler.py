@@ -15,14 +15,14 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: Any) -> Any:
-    return process_partial_response(event=event, record_handler=record, processor=processor, context=context)
+    return process_partial_response(event=event, record_handler=keep, processor=processor, context=context)
 
 
-def record(message: SQSRecord) -> None:
+def keep(record: SQSRecord) -> None:
     own = services()
     ids: dict[str, str] = {}
     try:
-        found = retrieval_of(event_of(message.body), now=own.now(), context_days=own.settings.context_days)
+        found = retrieval_of(event_of(record.body), now=own.now(), context_days=own.settings.context_days)
         ids = {"tenant_id": found.tenant_id, "context_id": found.context_id}
         written = own.tenant(found.tenant_id).ledger.record_retrieval(
             context_id=found.context_id, items=found.items, at=found.at, expires_at=found.expires_at

@@ -45,9 +45,11 @@ class StoredRun(Model):
 
 def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: int) -> StoredRun:
     """Write the episode of a scrubbed run and settle its ledger row. Raises only what is worth another try."""
+    if not ticket.scrubbed_key:
+        return StoredRun(decision="parked", reason="not_scrubbed")
     try:
         claim = doors.claims.get_claim(ticket.claim_key)
-        distillation = doors.claims.get_distillation(ticket.scrubbed_key or "")
+        distillation = doors.claims.get_distillation(ticket.scrubbed_key)
     except TranscriptError as error:
         return StoredRun(decision="parked", reason=error.reason)
     if not distillation.scrubbed:
