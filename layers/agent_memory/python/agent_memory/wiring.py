@@ -6,11 +6,12 @@ Adapters are imported inside the properties so that a function loads only what i
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_memory.domain.decay import DecayRules
-from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import identifier
 from agent_memory.domain.retention import RetentionRules
 from agent_memory.settings import Settings, settings, settings_from
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
+    from agent_memory.domain.distillery import Distillery
     from agent_memory.domain.privacy import Policy
+    from agent_memory.domain.recall_request import RecallRules
 
 MAX_CACHED_TENANTS = 64
 
@@ -86,6 +89,29 @@ class Services:
     def now(self) -> int:
         """Whole epoch seconds UTC; rules take it as an argument."""
         return int(time.time())
+
+    def clock(self) -> float:
+        """Monotonic seconds, for deadlines."""
+        return time.monotonic()
+
+    @cached_property
+    def recall_rules(self) -> "RecallRules":
+        """The deployment's part in a recall."""
+        from agent_memory.domain.recall_request import recall_rules
+
+        s = self.settings
+        return recall_rules(
+            budget_ms=s.bootstrap_budget_ms,
+            max_episodes=s.max_episodes,
+            max_context_tokens=s.max_context_tokens,
+            episode_floor=s.episode_floor,
+            tiers_by_task_type=s.json_setting("tiers_by_task_type"),
+            shared_agents=s.json_setting("shared_agents"),
+        )
+
+    def publish(self, detail_type: str, detail: Mapping[str, object]) -> None:
+        """Put one of our own events on the bus; opening it may be refused as well, so it happens here."""
+        self.bus.publish(detail_type, detail)
 
     @cached_property
     def decay_rules(self) -> DecayRules:
@@ -167,6 +193,24 @@ class Services:
         return BedrockChatModel(self._named("bedrock_model_id"))
 
     @cached_property
+    def distillery(self) -> "Distillery":
+        """The deployment's way to distil a run."""
+        from agent_memory.domain.distillery import Distillery
+
+        s = self.settings
+        return Distillery(
+            model=self.chat_model if s.distiller == "model" else None,
+            max_tokens=s.distil_max_tokens,
+            min_confidence=s.run_min_confidence,
+            scrub=self._scrub_texts if s.scrub_transcript else None,
+        )
+
+    def _scrub_texts(self, texts: Sequence[str]) -> Sequence[str]:
+        from agent_memory.domain.privacy import scrub_texts
+
+        return scrub_texts(texts, self.detector, self.privacy_policy).texts
+
+    @cached_property
     def user_refs(self) -> "SecretUserRefs":
         from agent_memory.aws.user_refs import SecretUserRefs
 
@@ -201,6 +245,16 @@ class Services:
 def services() -> Services:
     """The services of this process."""
     return Services(settings())
+
+
+def open_for_recall() -> None:
+    """Open, while the function is being loaded, what every recall needs: its first caller has a deadline.
+
+    A deployment that lacks a setting is left to the first call, which says so.
+    """
+    with suppress(AgentMemoryError):
+        own = services()
+        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb")
 
 
 class Deployment:
