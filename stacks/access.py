@@ -1,11 +1,13 @@
 """A run starts: the bootstrap function, what operators may do, and the names that clients look up."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from agent_memory import contract
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.settings import Deployment
@@ -97,5 +99,7 @@ class AccessStack(cdk.Stack):
             )
 
 
-def _may(actions: list[str], resources: list[str], conditions: dict[str, object] | None = None) -> iam.PolicyStatement:
+def _may(
+    actions: list[str], resources: list[str], conditions: Mapping[str, object] | None = None
+) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

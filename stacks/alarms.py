@@ -32,7 +32,9 @@ class Alarms(Construct):
         )
         if deployment.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(deployment.alarm_email))
-        acknowledge(self.topic, "Alarms can't publish to a topic under the AWS managed key; they hold no content.", "SNS2")
+        acknowledge(
+            self.topic, "Alarms can't publish to a topic under the AWS managed key; they hold no content.", "SNS2"
+        )
 
     def when_any(self, construct_id: str, metric: cloudwatch.Metric, *, meaning: str) -> None:
         """Alarm from the first one on; no data is good news."""

@@ -3,19 +3,19 @@
 from typing import Final
 
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from agent_memory import contract
 from stacks.alarms import Alarms
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.queues import EventQueue, queue
 from stacks.settings import Deployment
-from stacks.wildcards import DETECT_PII, acknowledge
+from stacks.wildcards import DETECT_PII
 from stacks.workflow import Workflow
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
@@ -43,9 +43,7 @@ class ConsolidationStack(cdk.Stack):
         self._deployment = deployment
         self._layers = Layers(self, "Layers", deployment=deployment)
         self._bus = events.EventBus(self, "Bus", event_bus_name=deployment.names.bus)
-        self._refused = queue(
-            self, "Refused", name=deployment.names.queue("refused"), days=deployment.dead_letter_days
-        )
+        self._refused = queue(self, "Refused", name=deployment.names.queue("refused"), days=deployment.dead_letter_days)
         self._park_run = self._function("ParkRun")
         self._machine = self._consolidation()
         self._intake = self._accepted_runs()
@@ -73,7 +71,6 @@ class ConsolidationStack(cdk.Stack):
             may_ask(distil, self._deployment.distil_model)
         scrub = self._function("PiiScrubbing")
         scrub.may_use(DETECT_PII)
-        acknowledge(scrub.role, DETECT_PII.reason, "IAM5[Resource::*]")
         store = self._function("StoreEpisode")
         store.may_embed(self._deployment.embedding_model_id)
         workflow = Workflow(
@@ -155,7 +152,11 @@ class ConsolidationStack(cdk.Stack):
             alarms.when_any(construct_id, metric, meaning="A consolidation did not end well")
         waiting = (
             ("IntakeDeadLetters", self._intake.dead_letters, "Runs that accept_run could not take are waiting"),
-            ("RetrievalsDeadLetters", self._retrievals.dead_letters, "Retrievals that could not be recorded are waiting"),
+            (
+                "RetrievalsDeadLetters",
+                self._retrievals.dead_letters,
+                "Retrievals that could not be recorded are waiting",
+            ),
             ("RefusedEvents", self._refused, "Events without valid ids were refused: an agent is misconfigured"),
         )
         for construct_id, letters, meaning in waiting:

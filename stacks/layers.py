@@ -99,7 +99,14 @@ class Layers(Construct):
     @cached_property
     def code(self) -> lambda_.LayerVersion:
         # The command line is for people; leaving it out keeps the functions still when only it changes.
-        left_out = ["pyproject.toml", "**/__pycache__", "*.pyc", "python/agent_memory/cli", "python/*.egg-info", "build"]
+        left_out = [
+            "pyproject.toml",
+            "**/__pycache__",
+            "*.pyc",
+            "python/agent_memory/cli",
+            "python/*.egg-info",
+            "build",
+        ]
         return self._layer("AgentMemory", lambda_.Code.from_asset(str(ROOT / "layers/agent_memory"), exclude=left_out))
 
     @cached_property
@@ -123,3 +130,29 @@ class Layers(Construct):
             compatible_runtimes=[self.platform.runtime],
             compatible_architectures=[self.platform.architecture],
         )
+
+
+def fits_lambda(tag: str) -> bool:
+    """Whether a wheel of *tag* loads on Lambda: arm64, glibc 2.28 or older, this Python or its stable ABI."""
+    pythons, abi, system = tag.split("-")
+    if system == "any":
+        return "py3" in pythons.split(".")
+    cp = f"cp{LAMBDA_PYTHON.replace('.', '')}"
+    old_enough = re.fullmatch(r"manylinux(2014|_2_(1?\d|2[0-8]))_aarch64", system)
+    return bool(old_enough) and (abi == "abi3" or (pythons, abi) == (cp, cp))
+
+
+def main() -> int:
+    """Build both layers for Lambda and check the tags of every wheel in them."""
+    target = Platform(LAMBDA_PYTHON, LAMBDA_WHEELS, lambda_.Architecture.ARM_64)
+    misfits = 0
+    for name in ("dependencies", "model"):
+        for wheel, tags in sorted(wheel_tags(built(name, target)).items()):
+            if not any(fits_lambda(tag) for tag in tags):
+                misfits += 1
+                sys.stderr.write(f"{wheel} in layers/{name} has no wheel for {target.label}: {', '.join(tags)}\n")
+    return 1 if misfits else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,18 +1,18 @@
 """One Lambda function of the product, the same way every time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from agent_memory import contract
 from stacks.layers import ROOT, Layers
 from stacks.settings import Deployment
-from stacks.wildcards import Wildcard, allow_wildcard
+from stacks.wildcards import Wildcard, acknowledge
 
 LOG_RETENTION: Final = {
     1: logs.RetentionDays.ONE_DAY, 3: logs.RetentionDays.THREE_DAYS, 5: logs.RetentionDays.FIVE_DAYS,
@@ -74,16 +74,18 @@ class MemoryFunction(lambda_.Function):
             role=role,
             log_group=log,
         )
+        self.own_role = role
         self._names = deployment.names
         self._key = deployment.encryption_key_arn
 
-    def may(self, *actions: str, on: Sequence[str], when: dict[str, object] | None = None) -> None:
+    def may(self, *actions: str, on: Sequence[str], when: Mapping[str, object] | None = None) -> None:
         """Allow *actions* on exactly these ARNs."""
         self.add_to_role_policy(iam.PolicyStatement(actions=list(actions), resources=list(on), conditions=when))
 
     def may_use(self, wildcard: Wildcard) -> None:
         """Allow what can't be named more closely; the list says why."""
-        allow_wildcard(self, wildcard)
+        self.may(*wildcard.actions, on=[wildcard.resource])
+        acknowledge(self.own_role, wildcard.reason, f"IAM5[Resource::{wildcard.resource}]")
 
     def may_reach_tenants(self) -> None:
         """Let it take credentials that reach one tenant. Nothing else reaches what tenants store."""
@@ -102,7 +104,9 @@ class MemoryFunction(lambda_.Function):
 
     def may_embed(self, model_id: str) -> None:
         """Let it embed with the model of this deployment, in this region."""
-        self.may("bedrock:InvokeModel", on=[f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"])
+        self.may(
+            "bedrock:InvokeModel", on=[f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"]
+        )
 
     def may_publish(self) -> None:
         """Let it put events on our bus, under our own source only."""

@@ -27,4 +27,4 @@ def _through(function: MemoryFunction, profile: str, models: list[str]) -> None:
     function.may("bedrock:InvokeModel", on=[profile])
     function.may("bedrock:InvokeModel", on=models, when={"StringEquals": {"bedrock:InferenceProfileArn": profile}})
     for model in models:
-        acknowledge(function.role, MODEL_EVERYWHERE.reason, f"IAM5[Resource::{model}]")
+        acknowledge(function.own_role, MODEL_EVERYWHERE.reason, f"IAM5[Resource::{model}]")

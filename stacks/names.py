@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-
 from agent_memory import contract
 
 _HERE = f"{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}"

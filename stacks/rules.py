@@ -110,7 +110,9 @@ def threshold_can_be_crossed(d: "Deployment") -> None:
 def dimensions_fit_the_model(d: "Deployment") -> None:
     sizes = EMBEDDING_DIMENSIONS.get(d.embedding_model_id)
     if sizes is None:
-        raise DeploymentError("embeddingModelId", d.embedding_model_id, f"must be one of {', '.join(EMBEDDING_DIMENSIONS)}")
+        raise DeploymentError(
+            "embeddingModelId", d.embedding_model_id, f"must be one of {', '.join(EMBEDDING_DIMENSIONS)}"
+        )
     if d.embedding_dimensions not in sizes:
         rule = f"must be {' or '.join(map(str, sizes))}, which {d.embedding_model_id} gives"
         raise DeploymentError("embeddingDimensions", d.embedding_dimensions, rule)
@@ -121,6 +123,8 @@ def production_keeps_its_data(d: "Deployment") -> None:
         raise DeploymentError("retainData", d.retain_data, "must be true in prod")
     if d.env == "prod" and not d.deletion_protection:
         raise DeploymentError("deletionProtection", d.deletion_protection, "must be true in prod")
+    if d.env == "prod" and not d.pitr_days:
+        raise DeploymentError("pitrDays", d.pitr_days, "must be 1 to 35 in prod")
     if d.retain_data and d.empty_on_destroy:
         raise DeploymentError("emptyOnDestroy", d.empty_on_destroy, "must be false where retainData is true")
 

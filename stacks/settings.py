@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
+from agent_memory.contract import environment_variable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from agent_memory.contract import environment_variable
 from stacks import rules
 from stacks.names import Names
 from stacks.rules import DeploymentError
@@ -125,11 +125,13 @@ class Deployment(BaseModel):
     retain_data: bool = False
     empty_on_destroy: bool = True
     deletion_protection: bool = False
-    pitr_days: Annotated[int, Field(ge=1, le=35)] = 14
+    pitr_days: Annotated[int, Field(ge=0, le=35)] = 14
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 180, 365, 400, 545, 731] = 30
     intake_concurrency: Annotated[int, Field(ge=2, le=1000)] = 10
     alarm_email: Annotated[str, Field(pattern=r"^$|^[^@\s]+@[^@\s]+$")] = ""
-    encryption_key_arn: Annotated[str, Field(pattern=r"^$|^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")] = ""
+    encryption_key_arn: Annotated[
+        str, Field(pattern=r"^$|^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")
+    ] = ""
     layer_platform: Literal["lambda", "host"] = "lambda"
     bootstrap_roles: bool = True
 
@@ -212,6 +214,7 @@ def _as_line(error: ValidationError, asked: Mapping[str, Any]) -> DeploymentErro
     first = error.errors(include_url=False)[0]
     key = str(first["loc"][0])
     rule = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    rule = rule.replace("String should match", "must match")
     return DeploymentError(key, asked.get(key), rule)
 
 

@@ -55,7 +55,9 @@ def refuse_replacements(
             raise ReplacementError(f"{logical_id}: not in stacks/stateful.json for {environment}; {_ADVICE}")
 
 
-_ADVICE: Final = "stateful resources keep their identity; if it is meant, migrate the data and run python -m stacks.stateful"
+_ADVICE: Final = (
+    "stateful resources keep their identity; if it is meant, migrate the data and run python -m stacks.stateful"
+)
 
 
 def main() -> None:

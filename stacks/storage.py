@@ -1,16 +1,14 @@
 """What must not be lost: tables, buckets, the key of the pseudonyms, and the one role that reaches tenants' data."""
 
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk import custom_resources
 from constructs import Construct
 
-from agent_memory import contract
-from stacks.memory_function import LOG_RETENTION
+from stacks.memory_function import log_group
 from stacks.settings import Deployment
 from stacks.tenant_role import TenantRole
 from stacks.wildcards import acknowledge
@@ -74,14 +72,13 @@ class StorageStack(cdk.Stack):
         indexes: list[dynamodb.GlobalSecondaryIndexPropsV2] | None = None,
     ) -> None:
         pitr = self._deployment.pitr_days
-        dynamodb.TableV2(
+        table = dynamodb.TableV2(
             self,
             construct_id,
             table_name=name,
             partition_key=partition,
             sort_key=sort,
             billing=dynamodb.Billing.on_demand(),
-            encryption=dynamodb.TableEncryptionV2.customer_managed_key(self._key) if self._key else None,
             time_to_live_attribute=ttl,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=pitr > 0, recovery_period_in_days=pitr or None
@@ -90,6 +87,14 @@ class StorageStack(cdk.Stack):
             removal_policy=self._removal,
             global_secondary_indexes=indexes,
         )
+        self._encrypt(table)
+
+    def _encrypt(self, table: dynamodb.TableV2) -> None:
+        # TableV2 takes a key of the owner only in a stack that knows its region, and this one deploys anywhere.
+        resource = table.node.default_child
+        if self._key and isinstance(resource, cdk.CfnResource):
+            resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+            resource.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", self._key.key_arn)
 
     def _bucket(self, construct_id: str, name: str, *, days: int) -> None:
         bucket = s3.Bucket(
@@ -116,7 +121,9 @@ class StorageStack(cdk.Stack):
             removal_policy=self._removal,
             auto_delete_objects=self._deployment.empty_on_destroy,
         )
-        acknowledge(bucket, "Access logs would name tenants and runs; CloudTrail data events are the audit trail.", "S1")
+        acknowledge(
+            bucket, "Access logs would name tenants and runs; CloudTrail data events are the audit trail.", "S1"
+        )
 
     def _user_key(self) -> None:
         secret = secretsmanager.Secret(
@@ -132,9 +139,12 @@ class StorageStack(cdk.Stack):
 
     def _tend_the_emptying_function(self) -> None:
         # CloudFormation can't delete a bucket that holds objects; CDK's function empties it, and its log must go too.
-        config = custom_resources.CustomResourceConfig.of(self)
-        config.add_log_retention_lifetime(LOG_RETENTION[self._deployment.log_retention_days])
-        config.add_removal_policy(cdk.RemovalPolicy.DESTROY)
+        provider = self.node.find_child("Custom::S3AutoDeleteObjectsCustomResourceProvider")
+        name = f"/aws/lambda/{self._deployment.names.named('agent-memory-empty-buckets')}"
+        log = log_group(self, "EmptyBucketsLog", name=name, deployment=self._deployment)
+        handler = provider.node.find_child("Handler")
+        if isinstance(handler, cdk.CfnResource):
+            handler.add_property_override("LoggingConfig", {"LogGroup": log.log_group_name})
 
 
 def _episode_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:

@@ -1,10 +1,10 @@
 """The only role that reads or writes what tenants store, held to one tenant by the tag of its session."""
 
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from agent_memory import contract
 from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 

@@ -1,10 +1,9 @@
 """Every `*` that any policy of the product may hold, with its reason. tests/stacks holds the templates to this list."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 
@@ -57,15 +56,6 @@ CLIENT_UPLOADS: Final = Wildcard(
 ALL: Final = (DETECT_PII, TRACE, DELIVER_LOGS, TENANT_OBJECTS, MODEL_EVERYWHERE, CLIENT_UPLOADS)
 
 
-class _HasPolicy(Protocol):
-    def add_to_role_policy(self, statement: iam.PolicyStatement) -> None: ...
-
-
-def allow_wildcard(function: _HasPolicy, wildcard: Wildcard) -> None:
-    """Add the statement of *wildcard* to the function's role."""
-    function.add_to_role_policy(iam.PolicyStatement(actions=list(wildcard.actions), resources=[wildcard.resource]))
-
-
 def acknowledge(construct: IConstruct, reason: str, *rules: str) -> None:
     """Tell cdk-nag why *construct* breaks a rule on purpose."""
     for rule in rules:
@@ -75,6 +65,10 @@ def acknowledge(construct: IConstruct, reason: str, *rules: str) -> None:
 
 def _shown(rule: str) -> str:
     """cdk-nag writes pseudo parameters by name; a token can't be part of an id."""
-    for name, token in (("Partition", cdk.Aws.PARTITION), ("AccountId", cdk.Aws.ACCOUNT_ID), ("Region", cdk.Aws.REGION)):
+    for name, token in (
+        ("Partition", cdk.Aws.PARTITION),
+        ("AccountId", cdk.Aws.ACCOUNT_ID),
+        ("Region", cdk.Aws.REGION),
+    ):
         rule = rule.replace(token, f"<AWS::{name}>")
     return rule.replace("${", "<").replace("}", ">")
