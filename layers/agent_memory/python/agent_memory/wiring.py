@@ -6,7 +6,7 @@ Adapters are imported inside the properties so that a function loads only what i
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -197,19 +197,14 @@ class Services:
     def distillery(self) -> "Distillery":
         """The deployment's way to distil a run."""
         from agent_memory.domain.distillery import Distillery
-
-        s = self.settings
-        return Distillery(
-            model=self.chat_model if s.distiller == "model" else None,
-            max_tokens=s.distil_max_tokens,
-            min_confidence=s.run_min_confidence,
-            scrub=self._scrub_texts if s.scrub_transcript else None,
-        )
-
-    def _scrub_texts(self, texts: Sequence[str]) -> Sequence[str]:
         from agent_memory.domain.privacy import scrub_texts
 
-        return scrub_texts(texts, self.detector, self.privacy_policy).texts
+        s = self.settings
+        model = self.chat_model if s.distiller == "model" else None
+        scrub = (
+            (lambda texts: scrub_texts(texts, self.detector, self.privacy_policy).texts) if s.scrub_transcript else None
+        )
+        return Distillery(model, max_tokens=s.distil_max_tokens, min_confidence=s.run_min_confidence, scrub=scrub)
 
     @cached_property
     def user_refs(self) -> "SecretUserRefs":

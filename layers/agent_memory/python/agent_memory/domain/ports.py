@@ -16,6 +16,7 @@ from agent_memory.domain.models import (
     RunTicket,
     Vector,
 )
+from agent_memory.domain.transcripts import Transcript
 
 Written = Literal["stored", "duplicate", "erased"]
 """stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
@@ -74,6 +75,13 @@ class ChatAnswer(Protocol):
 
     @property
     def output_tokens(self) -> int: ...
+
+
+class Distiller(Protocol):
+    """Turns one run into what it leaves behind."""
+
+    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+        """Distil *run*; *transcript* is the normalised form of its messages. Raises ModelBusyError to retry."""
 
 
 class UserRefs(Protocol):

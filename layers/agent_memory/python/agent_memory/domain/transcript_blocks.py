@@ -56,24 +56,27 @@ _TEXT_KEYS = {
     "guardContent": "guardContent",
     "guard_content": "guard_content",
 }
-_THINKING = frozenset(
-    "thinking redacted_thinking reasoning reasoning_content reasoningContent reasoning_text summary_text".split()
-)
-_CALLS = frozenset(
-    (
-        "tool_use toolUse tool_call toolCall function_call function server_tool_use serverToolUse server_tool_call "
-        "mcp_tool_use mcp_call invalid_tool_call custom_tool_call tool_call_chunk"
-    ).split()
-)
+_THINKING = frozenset((
+    "thinking", "redacted_thinking", "reasoning", "reasoning_content", "reasoningContent", "reasoning_text",
+    "summary_text"
+))  # fmt: skip
+_CALLS = frozenset((
+    "tool_use", "toolUse", "tool_call", "toolCall", "function_call", "function", "server_tool_use",
+    "serverToolUse", "server_tool_call", "mcp_tool_use", "mcp_call", "invalid_tool_call", "custom_tool_call",
+    "tool_call_chunk"
+))  # fmt: skip
 _RESULTS = re.compile(r"(?:\w+_)?(?:tool_result|call_output)|toolResult|serverToolResult", re.ASCII)
-_BINARY = frozenset("image image_url input_image audio input_audio video file input_file document media blob".split())
+_BINARY = frozenset((
+    "image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file", "document",
+    "media", "blob"
+))  # fmt: skip
 _CONTROL = frozenset(("cachePoint", "cache_point", "cache_control"))
 _NESTED = ("citationsContent", "citations_content", "searchResult", "search_result", "non_standard", "message")
 # Converse names a block by its only key; these are the keys that can be one.
 _KEYS_THAT_NAME = (
-    "text toolUse toolResult reasoningContent image document video audio json cachePoint guardContent "
-    "citationsContent searchResult serverToolUse serverToolResult"
-).split()
+    "text", "toolUse", "toolResult", "reasoningContent", "image", "document", "video", "audio", "json",
+    "cachePoint", "guardContent", "citationsContent", "searchResult", "serverToolUse", "serverToolResult"
+)  # fmt: skip
 
 
 def cleaned(text: str, counts: Counter[str]) -> str:
