@@ -37,17 +37,25 @@ _NOT_A_NUMBER = re.compile(
 
 _SAID = (
     r"phones?|tele(?:ph|f)on\w*|tel|teléfono|mobile|móvil|handy|mobil|cell(?:phone)?s?|fax|call(?:ed|s|ing)?|ring|dial\w*|"
-    r"reach(?:ed|able)?|contact\w*|text(?:ed)?|sms|whatsapp|signal|desk|landline|hotline|voicemail|pager|"
-    r"answering|messages?|registered|numbers?|llám\w+|llam\w+|anruf\w*|appel\w*|numéro|número|celular|ph(?=[.:])"
+    r"reach(?:ed|able)?|contact\w*|text(?:ed)?|sms|whatsapp|desk|landline|hotline|voicemail|pager|answering|registered|"
+    r"messages? to|(?:me|us|him|her|them) (?:at|on|under)|llám\w+|llam\w+|anruf\w*|appel\w*|celular|ph(?=[.:])|"
+    r"(?:my|your|his|her|their|our|the|this|that|new|old|correct) numbers?|mi número|mon numéro|meine nummer"
 )
 _OTHER = (
-    r"order|invoice|ticket|case|flight|booking|reservation|confirmation|tracking|item|product|part|sku|serial|model|"
+    r"(?:order|invoice|ticket|case|flight|booking|reservation|confirmation|tracking|item|product|part|sku|serial|model|"
     r"version|port|error|code|run|step|account|amount|total|price|cost|fee|balance|ref|reference|record|row|line|page|"
-    r"transaction|payment|policy|claim|id|ids|isbn|asin|po|zip|postcode|build|batch|job|process|pid|bytes|tokens?|"
-    r"chars?|size|count|timestamp|epoch|user|customer|bestellung|rechnung|pedido|factura|commande"
+    r"transaction|payment|policy|claim|isbn|asin|po|zip|postcode|build|batch|job|process|pid|bytes|tokens?|chars?|size|"
+    r"count|timestamp|epoch|user|customer|member\w*|loyalty|registration|licen[cs]e|shipment|parcel|package|device|imei|"
+    r"certificate|voucher|gift|points|miles|revenue|bestellung|rechnung|pedido|factura|commande|ids?)"
+    r"(?:[ _-](?:numbers?|ids?|no))?"
 )
 _CONTEXT = re.compile(rf"(?i)(?<![^\W\d_])(?:(?P<said>{_SAID})|(?P<other>{_OTHER}))(?![^\W\d_])")
 _CONTEXT_WINDOW = 60
+# "555 0199 (office)", as the last lines of a letter have it.
+_SAID_AFTER = re.compile(
+    r"(?i)[ \t]*[(\[,-]?[ \t]*(?:office|fax|mobile|cell|phone|home|work|tel|landline|direct|desk)\b"
+)
+_CARD_WINDOW = 200
 
 
 def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
@@ -57,11 +65,16 @@ def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
         digits = sum(c.isdigit() for c in re.split("x|e", written, maxsplit=1)[0])
         if not _MIN_DIGITS <= digits <= _MAX_DIGITS or _NOT_A_NUMBER.fullmatch(written):
             continue
-        if any(shape.fullmatch(written) for shape in _SURE) or _said_to_be_one(text, match.start()):
+        if any(shape.fullmatch(written) for shape in _SURE) or _said_to_be_one(text, *match.span()):
             yield match.start(), match.end()
 
 
-def _said_to_be_one(text: str, start: int) -> bool:
-    """Whether the nearest word before *start* that says what a number is speaks of telephones."""
+def _said_to_be_one(text: str, start: int, end: int) -> bool:
+    """Whether a word beside the number speaks of telephones, or it stands alone on a line near an e-mail address."""
     words = list(_CONTEXT.finditer(text[max(0, start - _CONTEXT_WINDOW) : start]))
-    return bool(words) and words[-1].group("said") is not None
+    if words:
+        return words[-1].group("said") is not None
+    if _SAID_AFTER.match(text, end):
+        return True
+    alone = text[max(0, start - 1) : start] in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
+    return alone and "@" in text[max(0, start - _CARD_WINDOW) : end + _CARD_WINDOW]
