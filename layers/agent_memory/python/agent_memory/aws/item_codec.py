@@ -16,10 +16,10 @@ def number(value: float | Decimal) -> str:
     """The text of a number as stored. RefusedInputError: NaN, infinity, too large."""
     try:
         rounded = Decimal(str(value)).quantize(PLACES, context=_DIGITS)
-        if not rounded.is_finite():
-            raise InvalidOperation
     except InvalidOperation:
-        raise RefusedInputError("number", "must be finite and have at most 29 digits before the point") from None
+        rounded = Decimal("nan")
+    if not rounded.is_finite():
+        raise RefusedInputError("number", "must be finite and have at most 29 digits before the point")
     text = f"{rounded + 0:f}"  # plus nought: a rounded-off minus sign goes
     return text.rstrip("0").rstrip(".") if "." in text else text
 
