@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import stacks.settings  # isort: split
+
+import aws_cdk as cdk
+from stacks.access import AccessStack
+from stacks.consolidation import ConsolidationStack
+from stacks.rules import DeploymentError
+from stacks.stateful import ReplacementError, refuse_replacements
+from stacks.storage import StorageStack
+
 ROOT = Path(__file__).parent
-sys.path.insert(0, str(ROOT / "layers" / "agent_memory" / "python"))
-
-# The package picks the Node for jsii, so it comes before aws_cdk.
-import stacks.settings  # noqa: E402, I001 - see above
-import aws_cdk as cdk  # noqa: E402
-from stacks.access import AccessStack  # noqa: E402
-from stacks.consolidation import ConsolidationStack  # noqa: E402
-from stacks.rules import DeploymentError  # noqa: E402
-from stacks.stateful import ReplacementError, refuse_replacements  # noqa: E402
-from stacks.storage import StorageStack  # noqa: E402
-
 GEOGRAPHIES = {"eu": "eu", "us": "us", "ca": "us", "ap-southeast-2": "au", "ap-northeast-1": "jp", "ap-south-1": "in"}
 
 

@@ -74,6 +74,8 @@ class MemoryFunction(lambda_.Function):
             role=role,
             log_group=log,
         )
+        if deployment.layer_platform == "host":
+            acknowledge(self, "An emulator runs functions on its own interpreter, whatever the template says.", "L1")
         self.own_role = role
         self._names = deployment.names
         self._key = deployment.encryption_key_arn

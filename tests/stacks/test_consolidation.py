@@ -17,7 +17,10 @@ def room(environment: str = "dev") -> dict[str, Any]:
 
 def queues(environment: str = "dev") -> dict[str, dict[str, Any]]:
     found = resources(room(environment), "AWS::SQS::Queue").values()
-    return {q["Properties"]["QueueName"].removeprefix("agent-memory-").removesuffix(f"-{environment}"): q["Properties"] for q in found}
+    return {
+        q["Properties"]["QueueName"].removeprefix("agent-memory-").removesuffix(f"-{environment}"): q["Properties"]
+        for q in found
+    }
 
 
 def test_queues_wait_redeliver_and_forget_as_promised() -> None:
@@ -90,7 +93,9 @@ def test_a_function_ends_before_its_task_gives_up() -> None:
 @pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_somebody_hears_of_parked_failed_refused_and_dead(environment: str) -> None:
     alarms = resources(room(environment), "AWS::CloudWatch::Alarm").values()
-    watched = {(a["Properties"]["MetricName"], flat(next(iter(a["Properties"]["Dimensions"]))["Value"])) for a in alarms}
+    watched = {
+        (a["Properties"]["MetricName"], flat(next(iter(a["Properties"]["Dimensions"]))["Value"])) for a in alarms
+    }
     assert {name for name, _ in watched} >= {"Invocations", "ExecutionsFailed", "ExecutionsTimedOut"}
     assert len([1 for name, _ in watched if name == "ApproximateNumberOfMessagesVisible"]) == 3
     for alarm in alarms:

@@ -9,7 +9,13 @@ from support.deployments import allow_statements, as_list, flat, functions, reso
 ENVIRONMENTS = ["dev", "staging", "prod", "local"]
 LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
 TENANTS = {"sts:AssumeRole", "sts:TagSession"}
-INTAKE = {"sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ReceiveMessage"}
+INTAKE = {
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+    "sqs:ReceiveMessage",
+}
 MAY = {
     "accept_run": INTAKE
     | {"sqs:SendMessage", "states:StartExecution", "secretsmanager:GetSecretValue", "dynamodb:PutItem"},
@@ -60,7 +66,11 @@ def allowed_wildcard(actions: list[str], resource: str) -> bool:
     if resource == "*":
         unconditional = {action for wildcard in ALL if wildcard.resource == "*" for action in wildcard.actions}
         return set(actions) <= unconditional
-    return any(wildcard.resource in resource and set(actions) <= set(wildcard.actions) for wildcard in ALL if wildcard.resource != "*")
+    return any(
+        wildcard.resource in resource and set(actions) <= set(wildcard.actions)
+        for wildcard in ALL
+        if wildcard.resource != "*"
+    )
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -101,12 +111,16 @@ def consolidation_models(**context: object) -> dict[str, Any]:
     for key, statement in allow_statements(template):
         if key.startswith("ConsolidationRole") and as_list(statement["Action"]) == ["bedrock:InvokeModel"]:
             for arn in as_list(statement["Resource"]):
-                found[flat(arn)] = flat(statement.get("Condition", {}).get("StringEquals", {}).get("bedrock:InferenceProfileArn", ""))
+                found[flat(arn)] = flat(
+                    statement.get("Condition", {}).get("StringEquals", {}).get("bedrock:InferenceProfileArn", "")
+                )
     return found
 
 
 def test_a_model_is_reached_through_its_profile_only() -> None:
-    profile = "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:inference-profile/eu.anthropic.claude-sonnet-5"
+    profile = (
+        "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:inference-profile/eu.anthropic.claude-sonnet-5"
+    )
     assert consolidation_models(bedrockModelId="eu.anthropic.claude-sonnet-5") == {
         profile: "",
         "arn:<AWS::Partition>:bedrock:*::foundation-model/anthropic.claude-sonnet-5": profile,

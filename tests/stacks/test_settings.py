@@ -105,7 +105,11 @@ def test_a_deployment_that_cannot_be_is_refused_in_one_line(context: dict[str, o
 
 def test_synth_stops_with_one_line_and_no_traceback() -> None:
     result = subprocess.run(
-        [sys.executable, "app.py", "-c", "env=dev", "-c", "pruneDays=0"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "app.py", "-c", "env=dev", "-c", "pruneDays=0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 1
     assert result.stderr == 'agent-memory: pruneDays: must be greater than 0, got "0"\n'
@@ -122,7 +126,15 @@ def test_a_value_may_hold_an_equals_sign() -> None:
     assert context_of(["-c", 'sharedAgents={"a":["b=c"]}']) == {"sharedAgents": '{"a":["b=c"]}'}
 
 
-@pytest.mark.parametrize("key", ["@aws-cdk/aws-iam:minimizePolicies", "aws:cdk:bundling-stacks", "cdk-nag", "availability-zones:account=1:region=x"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "@aws-cdk/aws-iam:minimizePolicies",
+        "aws:cdk:bundling-stacks",
+        "cdk-nag",
+        "availability-zones:account=1:region=x",
+    ],
+)
 def test_keys_of_cdk_itself_pass(key: str) -> None:
     assert a_deployment(**{key: "x"}) == a_deployment()
 
@@ -151,7 +163,11 @@ def test_an_unread_memory_lasts_as_the_readme_says() -> None:
     assert rules.unread_days(a_deployment(decayCalibration="exact")) == 45
 
 
-@given(st.dictionaries(st.sampled_from(["wRecency", "wAccess", "wFrequency"]), st.integers(0, 40).map(lambda n: n / 100), max_size=2))
+@given(
+    st.dictionaries(
+        st.sampled_from(["wRecency", "wAccess", "wFrequency"]), st.integers(0, 40).map(lambda n: n / 100), max_size=2
+    )
+)
 def test_weights_not_asked_for_share_what_is_left(given_weights: dict[str, float]) -> None:
     try:
         d = a_deployment(**{key: str(value) for key, value in given_weights.items()}, relevanceThreshold="0.01")
@@ -180,7 +196,9 @@ def test_runtime_keys_are_settings() -> None:
     ("region", "profile"),
     [("eu-west-1", "eu."), ("us-west-2", "us."), ("ap-southeast-2", "au."), ("ap-northeast-1", "jp."), ("", "us.")],
 )
-def test_the_model_profile_belongs_to_the_region_deployed_to(region: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_profile_belongs_to_the_region_deployed_to(
+    region: str, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from app import _with_geography
 
     monkeypatch.setenv("CDK_DEFAULT_REGION", region)

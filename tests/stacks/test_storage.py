@@ -59,7 +59,9 @@ def test_data_outlive_the_stack_where_they_matter(environment: str) -> None:
 
 def test_destroying_dev_leaves_nothing_behind() -> None:
     everything = [r for template in templates({"env": "dev"}).values() for r in template["Resources"].values()]
-    assert not [r["Type"] for r in everything if r.get("DeletionPolicy") in {"Retain", "RetainExceptOnCreate", "Snapshot"}]
+    assert not [
+        r["Type"] for r in everything if r.get("DeletionPolicy") in {"Retain", "RetainExceptOnCreate", "Snapshot"}
+    ]
     emptied = [flat(r["Properties"]["BucketName"]) for r in everything if r["Type"] == "Custom::S3AutoDeleteObjects"]
     assert len(emptied) == STORES["AWS::S3::Bucket"]
     # A table with recovery leaves a backup for 35 days, and a function without a group of its own leaves its log.
@@ -83,7 +85,9 @@ def test_buckets_are_private_encrypted_and_forget() -> None:
     policies = resources(storage(env="prod"), "AWS::S3::BucketPolicy").values()
     assert len(policies) == STORES["AWS::S3::Bucket"]
     for policy in policies:
-        conditions = [s["Condition"] for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
+        conditions = [
+            s["Condition"] for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"
+        ]
         assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
 
 

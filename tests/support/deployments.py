@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import stacks  # noqa: F401 - picks the Node for jsii before aws_cdk is loaded
 from app import build, committed_context
 from stacks.settings import Deployment, deployment_from
 
@@ -26,7 +25,9 @@ def _synthesised(context: str) -> dict[str, dict[str, Any]]:
         app, deployment = build({**json.loads(context), **NO_BUNDLING}, outdir=outdir)
         assembly = app.synth()
         return {
-            room: json.loads(Path(assembly.get_stack_by_name(f"agent-memory-{deployment.env}-{room}").template_full_path).read_text())
+            room: json.loads(
+                Path(assembly.get_stack_by_name(f"agent-memory-{deployment.env}-{room}").template_full_path).read_text()
+            )
             for room in ROOMS
         }
 
@@ -56,7 +57,11 @@ def allow_statements(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[st
     """Every Allow statement of an identity policy, with the logical id of the policy or role that holds it."""
     for key, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
-        documents = [properties.get("PolicyDocument")] if resource["Type"] in {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"} else []
+        documents = (
+            [properties.get("PolicyDocument")]
+            if resource["Type"] in {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"}
+            else []
+        )
         documents += [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
         for document in filter(None, documents):
             for statement in document["Statement"]:
