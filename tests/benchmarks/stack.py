@@ -34,6 +34,11 @@ class BenchStack:
         )
         return boto3.client(service, config=config)
 
+    def parameter(self, name: str) -> str:
+        """One of the names that the deployment publishes."""
+        found = self.client("ssm").get_parameter(Name=f"{PARAMETER_ROOT}/{ENVIRONMENT}/{name}")
+        return str(found["Parameter"]["Value"])
+
     @cached_property
     def services(self) -> Services:
         """The very services that the deployed functions build, from the deployment's own parameter."""
