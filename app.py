@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import stacks.settings  # isort: split
+import stacks.settings
+
+# isort: split
 
 import aws_cdk as cdk
+
 from stacks.access import AccessStack
 from stacks.consolidation import ConsolidationStack
 from stacks.rules import DeploymentError

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from agent_memory.contract import environment_variable
 from agent_memory.settings import settings_from
+from support.deployments import NO_BUNDLING, a_deployment, functions, resources, templates
+
 from app import build, committed_context, main
 from stacks.rules import EMBEDDING_DIMENSIONS, DeploymentError
 from stacks.settings import deployment_from
-from support.deployments import NO_BUNDLING, a_deployment, functions, resources, templates
 
 
 def variables(template: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def test_a_dimension_that_the_model_does_not_give_stops_synth_naming_both(model:
 
 @pytest.mark.case("cf-h07")
 def test_a_change_of_model_without_its_dimension_is_refused() -> None:
-    with pytest.raises(DeploymentError, match="embeddingDimensions: must be 384.*got 512"):
+    with pytest.raises(DeploymentError, match=r"embeddingDimensions: must be 384.*got 512"):
         a_deployment(embeddingModelId="local.all-minilm-l6-v2")
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from aws_cdk import aws_lambda as lambda_
+from support.deployments import a_deployment
+
 from stacks import layers
 from stacks.layers import LAMBDA_PYTHON, Platform, platform_of, wheel_tags
-from support.deployments import a_deployment
 
 ROOT = Path(__file__).parents[2]
 ARM = lambda_.Architecture.ARM_64
@@ -99,9 +100,10 @@ def test_a_build_that_was_cut_off_leaves_nothing_that_looks_like_a_layer(
         raise OSError("no network")
 
     target = Platform("3.14", "aarch64-manylinux_2_28", ARM)
-    with monkeypatch.context() as cut, pytest.raises(OSError, match="no network"):
+    with monkeypatch.context() as cut:
         cut.setattr(layers.subprocess, "run", fails)
-        layers.built("model", target)
+        with pytest.raises(OSError, match="no network"):
+            layers.built("model", target)
     assert list(layers.BUILT.iterdir()) == []
     assert layers.built("model", target).is_dir()
     assert len(a_layer) == 1

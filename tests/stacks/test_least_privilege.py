@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from stacks.wildcards import ALL
 from support.deployments import allow_statements, as_list, flat, functions, resources, templates
+
+from stacks.wildcards import ALL
 
 ENVIRONMENTS = ["dev", "staging", "prod", "local"]
 LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}

@@ -9,24 +9,27 @@ from pathlib import Path
 
 import pytest
 from agent_memory.settings import Settings, settings_from
-from app import context_of, main
 from hypothesis import given
 from hypothesis import strategies as st
+from support.deployments import a_deployment
+
+from app import context_of, main
 from stacks import rules
 from stacks.rules import DeploymentError
 from stacks.settings import KEYS, RUNTIME_KEYS, Deployment
-from support.deployments import a_deployment
 
 ROOT = Path(__file__).parents[2]
-NAMED_IN_THE_DESIGN = """memoryTtlDays relevanceThreshold consolidationBatchSize pruneDays bedrockModelId wRecency
+NAMED_IN_THE_DESIGN = set(
+    """memoryTtlDays relevanceThreshold consolidationBatchSize pruneDays bedrockModelId wRecency
 wAccess wFrequency maxAccessBaseline summaryTtlDays semanticTtlDays failedRetentionDays maxEpisodesPerAgent
 confirmationThreshold requireDistinctUsers minFactConfidence runMinConfidence procedureMinUses procedureMinSuccess
 procedureStaleDays procedureTrialShare parkedDays undoDays maxRemovedShare distiller episodeIndex callerAuth
 piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards""".split()
+)  # noqa: SIM905 - a list of thirty strings reads worse
 
 
 def test_every_key_of_the_design_is_a_setting() -> None:
-    assert set(NAMED_IN_THE_DESIGN) <= set(KEYS)
+    assert set(KEYS) >= NAMED_IN_THE_DESIGN
 
 
 def test_defaults_are_those_of_the_product() -> None:
@@ -165,15 +168,12 @@ def test_an_unread_memory_lasts_as_the_readme_says() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["wRecency", "wAccess", "wFrequency"]), st.integers(0, 40).map(lambda n: n / 100), max_size=2
+        st.sampled_from(["wRecency", "wAccess", "wFrequency"]), st.integers(0, 45).map(lambda n: n / 100), max_size=2
     )
 )
 def test_weights_not_asked_for_share_what_is_left(given_weights: dict[str, float]) -> None:
-    try:
-        d = a_deployment(**{key: str(value) for key, value in given_weights.items()}, relevanceThreshold="0.01")
-    except DeploymentError as error:
-        assert error.key == "relevanceThreshold"
-        return
+    asked = {key: str(value) for key, value in given_weights.items()}
+    d = a_deployment(**asked, relevanceThreshold="0.01")
     assert math.isclose(d.w_recency + d.w_access + d.w_frequency, 1, abs_tol=1e-6)
     for key, value in given_weights.items():
         assert getattr(d, re.sub("[A-Z]", lambda m: f"_{m.group().lower()}", key)) == value

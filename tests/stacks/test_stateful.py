@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stacks.stateful import RECORD, ReplacementError, refuse_replacements
 from support.deployments import templates
+
+from stacks.stateful import RECORD, ReplacementError, refuse_replacements
 
 Change = Callable[[dict[str, Any]], object]
 

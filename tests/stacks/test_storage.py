@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from agent_memory import contract
-from stacks.stateful import IDENTITY
 from support.deployments import a_deployment, allow_statements, as_list, flat, resources, templates
+
+from stacks.stateful import IDENTITY
 
 STORES = {"AWS::DynamoDB::GlobalTable": 2, "AWS::S3::Bucket": 2, "AWS::SecretsManager::Secret": 1}
 
