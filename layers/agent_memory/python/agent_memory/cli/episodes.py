@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from agent_memory.cli.screen import when
+from agent_memory.cli.screen import readable_times, when
 from agent_memory.cli.session import Agent, Env, NotFoundError, OutputOption, Tenant, session_of
 from agent_memory.domain.decay import decays_at
 from agent_memory.domain.models import Episode
@@ -53,7 +53,7 @@ def show(
     session = session_of(ctx, env, output)
     record = shown(_found(session.tenant(tenant).episodes.get(agent, run_id), run_id))
     session.screen.answer(record)
-    session.screen.fields({**record, **{k: when(v) for k, v in record.items() if k.endswith("_at") and v is not None}})
+    session.screen.fields({**record, **readable_times(record)})
 
 
 @app.command()

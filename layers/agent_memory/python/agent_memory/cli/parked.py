@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from agent_memory.cli.emit import Arrival, awaited
-from agent_memory.cli.screen import when
+from agent_memory.cli.screen import readable_times, when
 from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOption, Session, Tenant, session_of
 from agent_memory.domain.acceptance import Doors, Redrive
 from agent_memory.domain.acceptance import redrive as put_back
@@ -54,7 +54,7 @@ def show(
     run = _one(_parked(session, tenant, agent), run_id)
     record = run.model_dump(mode="json", exclude={"user_ref"})
     session.screen.answer(record)
-    session.screen.fields({**record, "parked_at": when(run.parked_at), "expires_at": when(run.expires_at)})
+    session.screen.fields({**record, **readable_times(record)})
     session.screen.notice(f"When the cause is mended: agent-memory parked redrive {run_id} --tenant {tenant}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,11 @@ def when(epoch_seconds: object) -> str:
     return datetime.fromtimestamp(epoch_seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def readable_times(record: Mapping[str, object]) -> dict[str, str]:
+    """The times of a record, as people read them."""
+    return {name: when(value) for name, value in record.items() if name.endswith("_at") and value is not None}
+
+
 class Screen:
     """One place for everything that is printed."""
 
@@ -78,17 +84,20 @@ class Screen:
         """Print one record, a field a line, for people."""
         if self.is_json:
             return
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        indent = max((len(name) for name in record), default=0) + 2
         for name, value in record.items():
-            table.add_row(Text(name), Text(_shown(value)))
-        self._out.print(table)
+            lines = [part for line in _shown(value).split("\n") for part in self._wrapped(line, indent) or [""]]
+            self._out.print(
+                Text(name.ljust(indent), style="bold").append("\n".ljust(indent + 1).join(lines), "not bold")
+            )
+
+    def _wrapped(self, line: str, indent: int) -> list[str]:
+        return textwrap.wrap(line, max(self._out.width - indent, 20), replace_whitespace=False)
 
     def text(self, text: str) -> None:
         """Print plain text for people."""
         if not self.is_json:
-            self._out.print(Text(printable(text)))
+            self._out.print(Text(printable(text)), soft_wrap=True)
 
     def headline(self, text: str) -> None:
         """Print a line that starts a step, for people."""
