@@ -8,7 +8,8 @@ from local.layout import ACCOUNT, EMULATOR_VENV, HOST, REGION, ROOT, Layout, Loc
 from local.processes import Server, children
 
 READY_SECONDS = 60.0
-CONCURRENT_FUNCTIONS = 10
+# Each function keeps a worker per concurrent call, and starting one costs a core a second (docs/adr/0012).
+CONCURRENT_FUNCTIONS = min(10, 2 * (os.cpu_count() or 2))
 
 
 def client_environment(*, emulator_url: str, ai_url: str) -> dict[str, str]:
