@@ -126,9 +126,9 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
             counts["facts_rejected"] += 1
             counts[f"facts_rejected_{reason}"] += 1
             continue
-        quote = fields.get("evidence")
-        quote = _line(quote, counts) if isinstance(quote, str) else None
-        if not quote or not evidence.holds(quote):
+        # A sentence that stands in the transcript as it is needs no other quote.
+        quote = _line(fields.get("evidence"), counts) or text
+        if not evidence.holds(quote):
             counts["facts_without_evidence"] += 1
             continue
         yield CandidateFact(

@@ -24,6 +24,18 @@ from agent_memory.domain.ports import ChatAnswer, ChatModel
 from agent_memory.domain.transcripts import Transcript
 
 GOOD_STOPS = frozenset({"end_turn", "tool_use"})
+# The service's words for other ends; anything else becomes `other`, because reasons name metrics.
+BAD_STOPS = frozenset(
+    {
+        "max_tokens",
+        "stop_sequence",
+        "guardrail_intervened",
+        "content_filtered",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "model_context_window_exceeded",
+    }
+)
 SLICE_ANSWER_TOKENS = 1_500
 
 
@@ -127,7 +139,7 @@ class ModelDistiller:
 
 def _read(answer: ChatAnswer, matches: Matches, counts: Counter[str]) -> object:
     if answer.stop_reason not in GOOD_STOPS:
-        raise ModelAnswerError(f"stop_reason_{answer.stop_reason}")
+        raise ModelAnswerError(f"stop_reason_{answer.stop_reason if answer.stop_reason in BAD_STOPS else 'other'}")
     value, repaired = read_answer(answer.arguments, answer.text, matches)
     counts["answers_repaired"] += repaired
     return value
