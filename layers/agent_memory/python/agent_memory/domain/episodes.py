@@ -2,12 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from agent_memory.domain import retention
 from agent_memory.domain.decay import DecayRules, decays_at
 from agent_memory.domain.errors import ModelAnswerError, RefusedInputError, TranscriptError
-from agent_memory.domain.models import Claim, Distillation, Episode, Model, RunState, RunTicket, Vector
+from agent_memory.domain.models import (
+    Artifacts,
+    Claim,
+    Distillation,
+    Episode,
+    Model,
+    Outcome,
+    RunState,
+    RunTicket,
+    Vector,
+)
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.ports import Claims, Embedder, Episodes, Ledger
 from agent_memory.domain.retention import RetentionRules
@@ -96,7 +106,6 @@ def compose(
     asked, findings = distillation.asked or distillation.task, artifacts.key_findings
     task_vector = _embedded(task, embedder, counts)
     digest_vector = _embedded(compose_digest(asked, findings, MAX_EMBEDDED), embedder, counts)
-    expiry = retention.expires_at(claim.ended_at, rules.retention)
     return Episode(
         tenant_id=claim.tenant_id,
         agent_id=claim.agent_id,
@@ -106,31 +115,40 @@ def compose(
         task_vector=task_vector,
         digest_vector=digest_vector,
         embedding_model=None if task_vector is None and digest_vector is None else embedder.model,
+        **_bounded(artifacts, counts),
         outcome=artifacts.outcome,
-        task_summary=_text(artifacts.task_summary, counts),
-        key_findings=_entries(artifacts.key_findings, MAX_ENTRY, counts),
-        approach_used=_text(artifacts.approach_used, counts),
-        tools_used=_entries(artifacts.tools_used, MAX_NAME, counts),
-        time_taken_steps=max(artifacts.time_taken_steps, 0),
-        reusable_patterns=_entries(artifacts.reusable_patterns, MAX_ENTRY, counts),
         confidence=artifacts.confidence,
         distilled_by=distillation.distilled_by,
         names_unchecked=distillation.names_unchecked,
         domain=claim.domain,
         task_type=claim.task_type,
         user_ref=claim.user_ref,
-        created_at=now,
-        ended_at=claim.ended_at,
-        expires_at=expiry,
-        decays_at=decays_at(
-            ended_at=claim.ended_at,
-            outcome=artifacts.outcome,
-            expires_at=expiry,
-            decay=rules.decay,
-            retention=rules.retention,
-            now=now,
-        ),
+        **_dates(claim.ended_at, artifacts.outcome, rules, now),
     )
+
+
+def _dates(ended_at: int, outcome: Outcome, rules: StoreRules, now: int) -> dict[str, Any]:
+    expiry = retention.expires_at(ended_at, rules.retention)
+    due = decays_at(
+        ended_at=ended_at,
+        outcome=outcome,
+        expires_at=expiry,
+        decay=rules.decay,
+        retention=rules.retention,
+        now=now,
+    )
+    return {"created_at": now, "ended_at": ended_at, "expires_at": expiry, "decays_at": due}
+
+
+def _bounded(artifacts: Artifacts, counts: Counter[str]) -> dict[str, Any]:
+    return {
+        "task_summary": _text(artifacts.task_summary, counts),
+        "key_findings": _entries(artifacts.key_findings, MAX_ENTRY, counts),
+        "approach_used": _text(artifacts.approach_used, counts),
+        "tools_used": _entries(artifacts.tools_used, MAX_NAME, counts),
+        "time_taken_steps": max(artifacts.time_taken_steps, 0),
+        "reusable_patterns": _entries(artifacts.reusable_patterns, MAX_ENTRY, counts),
+    }
 
 
 def compose_digest(asked: str, findings: Sequence[str], limit: int) -> str:
