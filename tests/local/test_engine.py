@@ -31,13 +31,10 @@ def engine(tmp_path_factory):
     with pytest.MonkeyPatch.context() as caller:
         caller.setenv("AWS_PROFILE", "somebody")
         caller.setenv("A_SECRET_OF_THE_CALLER", "secret")
-        yield from an_engine(tmp_path_factory)
-
-
-def an_engine(tmp_path_factory):
-    with an_emulator(tmp_path_factory.mktemp("engine")) as running:
-        deployed(running, tmp_path_factory.mktemp("assembly"))
-        yield running
+        with an_emulator(tmp_path_factory.mktemp("engine")) as running:
+            caller.undo()  # the clients of this test process must not look for that profile
+            deployed(running, tmp_path_factory.mktemp("assembly"))
+            yield running
 
 
 def test_what_a_stack_holds_survives_down_and_up(tmp_path):
