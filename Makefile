@@ -63,7 +63,7 @@ bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start, DATA=folde
 	@PYTHONPATH=layers/agent_memory/python:.:tests $(BIN)/python -m benchmarks.$(subst -,_,$(NAME)) $(if $(DATA),--data $(DATA))
 
 lock: $(READY) ## resolve the .in files anew into the locked .txt files
-	@for name in requirements requirements-dev requirements-emulator requirements-local; do \
+	@for name in requirements requirements-dev requirements-emulator requirements-local requirements-llm; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $$name.in -o $$name.txt; done
 
 clean: $(READY) ## stop the local runtime and remove everything that was made; nothing outside this folder
