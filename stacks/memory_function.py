@@ -34,6 +34,14 @@ def log_group(scope: Construct, construct_id: str, *, name: str, deployment: Dep
     )
 
 
+def _environment(folder: str, deployment: Deployment) -> dict[str, str]:
+    powertools = {
+        "POWERTOOLS_SERVICE_NAME": folder,
+        "POWERTOOLS_METRICS_NAMESPACE": contract.METRICS_NAMESPACE,
+    }
+    return deployment.runtime_environment() | powertools
+
+
 class MemoryFunction(lambda_.Function):
     """The function in lambdas/*folder*: its own role, its own log group, nothing granted but what is named."""
 
@@ -66,11 +74,7 @@ class MemoryFunction(lambda_.Function):
             layers=[layers.code, layers.dependencies, *([layers.model] if calls_model else [])],
             timeout=timeout,
             memory_size=memory,
-            environment={
-                **deployment.runtime_environment(),
-                "POWERTOOLS_SERVICE_NAME": folder,
-                "POWERTOOLS_METRICS_NAMESPACE": contract.METRICS_NAMESPACE,
-            },
+            environment=_environment(folder, deployment),
             role=role,
             log_group=log,
         )

@@ -59,12 +59,8 @@ class EventQueue(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         timeout = function.timeout or cdk.Duration.seconds(3)
-        self.dead_letters = queue(
-            self,
-            "DeadLetters",
-            name=deployment.names.queue(f"{name}-dead-letters"),
-            days=deployment.dead_letter_days,
-        )
+        letters_name = deployment.names.queue(f"{name}-dead-letters")
+        self.dead_letters = queue(self, "DeadLetters", name=letters_name, days=deployment.dead_letter_days)
         self.queue = queue(
             self,
             "Queue",
@@ -80,11 +76,10 @@ class EventQueue(Construct):
             event_pattern=pattern,
             targets=[targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters)],
         )
-        function.add_event_source(
-            sources.SqsEventSource(
-                self.queue,
-                batch_size=10,
-                report_batch_item_failures=True,
-                max_concurrency=deployment.intake_concurrency,
-            )
+        source = sources.SqsEventSource(
+            self.queue,
+            batch_size=10,
+            report_batch_item_failures=True,
+            max_concurrency=deployment.intake_concurrency,
         )
+        function.add_event_source(source)
