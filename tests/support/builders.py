@@ -192,7 +192,7 @@ def a_parked_run(**changes: object) -> ParkedRun:
     )
 
 
-def a_retrieved_memory(run_id: str = RUN, agent_id: str = AGENT, tier: str = "episodes") -> RetrievedMemory:
+def a_retrieved_memory(run_id: str = RUN, agent_id: str = AGENT, tier: str = "episodic") -> RetrievedMemory:
     return RetrievedMemory(memory_id=f"{agent_id}/{run_id}", tier=tier, agent_id=agent_id, run_id=run_id)
 
 
