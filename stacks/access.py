@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.settings import Deployment
@@ -24,6 +25,7 @@ class AccessStack(cdk.Stack):
             scope, construct_id, synthesizer=synthesizer, description="agent-memory: what agents and operators call"
         )
         self._deployment = deployment
+        look_up_knowledge_ids(self, deployment)
         bootstrap = self._bootstrap()
         self._operators(bootstrap)
         self._parameters(bootstrap)
@@ -80,8 +82,11 @@ class AccessStack(cdk.Stack):
             "embedding-model": self._deployment.embedding_model_id,
             "environment": names.env,
             "episodes-table": names.episodes_table,
+            "facts-table": names.facts_table,
+            "ingestion-machine": names.ingestion_machine_arn,
             "intake-dead-letters": names.queue_url("intake-dead-letters"),
             "intake-queue": names.queue_url("intake"),
+            "knowledge-bucket": names.knowledge_bucket,
             "ledger-table": names.ledger_table,
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.alarms import Alarms
+from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
@@ -41,6 +42,7 @@ class ConsolidationStack(cdk.Stack):
             scope, construct_id, synthesizer=synthesizer, description="agent-memory: from a run's end to an episode"
         )
         self._deployment = deployment
+        look_up_knowledge_ids(self, deployment)
         self._layers = Layers(self, "Layers", deployment=deployment)
         self._bus = events.EventBus(self, "Bus", event_bus_name=deployment.names.bus)
         self._refused = queue(self, "Refused", name=deployment.names.queue("refused"), days=deployment.dead_letter_days)

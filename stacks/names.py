@@ -26,6 +26,10 @@ class Names:
         return self.named(contract.LEDGER_TABLE)
 
     @property
+    def facts_table(self) -> str:
+        return self.named(contract.FACTS_TABLE)
+
+    @property
     def bus(self) -> str:
         return self.named(contract.BUS)
 
@@ -38,6 +42,10 @@ class Names:
         return f"agent-memory-parked-{self.env}-{cdk.Aws.ACCOUNT_ID}"
 
     @property
+    def knowledge_bucket(self) -> str:
+        return f"agent-memory-knowledge-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
     def user_key_secret(self) -> str:
         return f"agent-memory/{self.env}/user-key"
 
@@ -48,6 +56,10 @@ class Names:
     @property
     def machine(self) -> str:
         return self.named("agent-memory-consolidation")
+
+    @property
+    def ingestion_machine(self) -> str:
+        return self.named("agent-memory-ingestion")
 
     @property
     def bootstrap_function(self) -> str:
@@ -78,6 +90,10 @@ class Names:
         return self.arn("states", f"stateMachine:{self.machine}")
 
     @property
+    def ingestion_machine_arn(self) -> str:
+        return self.arn("states", f"stateMachine:{self.ingestion_machine}")
+
+    @property
     def tenant_role_arn(self) -> str:
         return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.tenant_role}"
 
@@ -94,11 +110,14 @@ class Names:
         return {
             "episodesTable": self.episodes_table,
             "ledgerTable": self.ledger_table,
+            "factsTable": self.facts_table,
             "transcriptsBucket": self.transcripts_bucket,
             "parkedBucket": self.parked_bucket,
+            "knowledgeBucket": self.knowledge_bucket,
             "bus": self.bus,
             "tenantRole": self.tenant_role_arn,
             "userKeySecret": self.user_key_secret,
             "refusedQueue": self.queue_url("refused"),
             "consolidationMachine": self.machine_arn,
+            "ingestionMachine": self.ingestion_machine_arn,
         }

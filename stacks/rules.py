@@ -142,6 +142,12 @@ def removal_shares_are_ordered(d: "Deployment") -> None:
         raise DeploymentError("maxRemovedShare", d.max_removed_share, rule)
 
 
+def knowledge_base_is_named_whole(d: "Deployment") -> None:
+    if bool(d.knowledge_base_id) != bool(d.data_source_id):
+        shown = f"{d.knowledge_base_id}, {d.data_source_id}"
+        raise DeploymentError("knowledgeBaseId, dataSourceId", shown, "must be given together, or neither")
+
+
 def unread_days(d: "Deployment") -> float:
     """Days after which a memory that nobody reads falls below the threshold."""
     if d.decay_calibration == "exact":

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
+import aws_cdk as cdk
 from agent_memory.contract import environment_variable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
@@ -17,6 +18,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
 Days = Annotated[int, Field(ge=1, le=3650)]
 JsonText = Annotated[str, Field(description="a JSON object")]
+KnowledgeId = Annotated[str, Field(pattern=r"^([0-9A-Za-z]{10})?$")]
 ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
 
 # What the functions are told, beside the names of their resources: settings.Settings of the layer, key by key.
@@ -25,8 +27,12 @@ RUNTIME_KEYS: Final = (
     "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration", "dueShards", "distiller",
     "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions", "piiUnsupportedLanguage",
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
-    "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents",
+    "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
+    "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
 )  # fmt: skip
+
+# The parameters that the knowledge stack publishes for the other stacks.
+KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
 
 
 class Deployment(BaseModel):
@@ -100,6 +106,10 @@ class Deployment(BaseModel):
     require_distinct_users: bool = False
     min_fact_confidence: Share = 0.7
     fact_floor: Share = 0.6
+    judge_model_id: ModelId = ""
+    ingestion_minutes: Annotated[int, Field(ge=0, le=1440)] = 15
+    knowledge_base_id: KnowledgeId = ""
+    data_source_id: KnowledgeId = ""
     procedure_min_uses: Count = 3
     procedure_min_success: Share = 0.6
     procedure_stale_days: Days = 60
@@ -159,10 +169,26 @@ class Deployment(BaseModel):
         """Inference profile of the distiller: accepts a forced tool choice, unlike its successor."""
         return self.bedrock_model_id or f"{self.bedrock_geo}.anthropic.claude-sonnet-5"
 
+    @property
+    def makes_knowledge_base(self) -> bool:
+        """Whether the knowledge stack makes one; a deployment that names its own does not."""
+        return not self.knowledge_base_id
+
+    def knowledge_ids(self) -> dict[str, str]:
+        """Ids of Knowledge Base and data source; only in a stack that looks them up where they are not given."""
+        if self.makes_knowledge_base:
+            return {key: cdk.Fn.ref(looked_up(key)) for key in KNOWLEDGE_IDS}
+        return {"knowledgeBaseId": self.knowledge_base_id, "dataSourceId": self.data_source_id}
+
+    @property
+    def knowledge_base_arn(self) -> str:
+        return self.names.arn("bedrock", f"knowledge-base/{self.knowledge_ids()['knowledgeBaseId']}")
+
     def runtime_environment(self) -> dict[str, str]:
         """The AGENT_MEMORY_* variables of every function, as text; the same dict goes to the operators."""
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
         values |= {"environment": self.env, "bedrockModelId": self.distil_model, **self.names.for_functions()}
+        values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def warnings(self) -> list[str]:
@@ -172,6 +198,11 @@ class Deployment(BaseModel):
 
 _FIELDS: Final = {field.alias or name: name for name, field in Deployment.model_fields.items()}
 KEYS: Final = tuple(_FIELDS)
+
+
+def looked_up(key: str) -> str:
+    """Logical id of the CloudFormation parameter that looks an id of the Knowledge Base up."""
+    return key[0].upper() + key[1:]
 
 
 def _json_object(value: Any) -> str:
@@ -225,4 +256,5 @@ RULES: Final[tuple[Callable[[Deployment], None], ...]] = (
     rules.production_keeps_its_data,
     rules.messages_fit_the_ceiling,
     rules.removal_shares_are_ordered,
+    rules.knowledge_base_is_named_whole,
 )

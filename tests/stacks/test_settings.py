@@ -25,6 +25,10 @@ confirmationThreshold requireDistinctUsers minFactConfidence runMinConfidence pr
 procedureStaleDays procedureTrialShare parkedDays undoDays maxRemovedShare distiller episodeIndex callerAuth
 piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards"""
 
+NAMED_BY_THE_DEPLOYMENT = {
+    "refused_queue", "consolidation_machine", "ingestion_machine", "bedrock_model_id", "knowledge_base_id", "data_source_id",
+}  # fmt: skip
+
 
 def test_every_key_of_the_design_is_a_setting() -> None:
     assert set(KEYS) >= set(NAMED_IN_THE_DESIGN.split())
@@ -48,7 +52,7 @@ def test_the_functions_read_exactly_what_the_stacks_tell_them() -> None:
 def test_the_functions_default_to_what_the_stacks_default_to() -> None:
     told, alone = settings_from(a_deployment().runtime_environment()), Settings.model_construct()
     for name, field in Settings.model_fields.items():
-        if not field.is_required() and name not in {"refused_queue", "consolidation_machine", "bedrock_model_id"}:
+        if not field.is_required() and name not in NAMED_BY_THE_DEPLOYMENT:
             assert getattr(told, name) == getattr(alone, name), name
 
 
@@ -92,6 +96,10 @@ def test_the_variables_of_a_function_fit_lambda() -> None:
         ({"keepMessages": "40"}, "keepMessages", "must rise"),
         ({"maxRemovedShare": "0.9"}, "maxRemovedShare", "maxRemovedShareCeiling"),
         ({"bedrockModelId": "x\ny"}, "bedrockModelId", "pattern"),
+        ({"knowledgeBaseId": "KB/1"}, "knowledgeBaseId", "pattern"),
+        ({"knowledgeBaseId": "KBGIVEN001"}, "knowledgeBaseId", "given together"),
+        ({"dataSourceId": "DSGIVEN001"}, "knowledgeBaseId", "given together"),
+        ({"ingestionMinutes": "-1"}, "ingestionMinutes", "greater than or equal to 0"),
     ],
 )
 def test_a_deployment_that_cannot_be_is_refused_in_one_line(context: dict[str, object], key: str, rule: str) -> None:

@@ -16,6 +16,7 @@ MEMORY_RETRIEVED: Final = "Memory Retrieved"
 BUS: Final = "agent-memory"
 EPISODES_TABLE: Final = "agent-episodic-memory"
 LEDGER_TABLE: Final = "agent-memory-ledger"
+FACTS_TABLE: Final = "fact-confirmation-log"
 
 # Episodes table.
 EPISODES_PARTITION_KEY: Final = "agent_id"
@@ -43,11 +44,27 @@ AGENT_TIME_PROJECTION: Final = (
     "schema_version",
 )
 
+# Facts table: facts, the observations of each by its runs, and one head row of each domain. No TTL: a fact is
+# withdrawn from the Knowledge Base before its row goes. Also here: user-index (observations) and due-index.
+FACTS_PARTITION_KEY: Final = "domain_key"
+FACTS_SORT_KEY: Final = "fact_id"
+PENDING_INDEX: Final = "pending-index"
+PENDING_KEY: Final = "pending_key"  # key of pending-index (tenant#domain), present while promoted and not ingested
+PROMOTED_AT: Final = "promoted_at"  # sort key of pending-index, a number
+
+# Knowledge bucket and the Knowledge Base over it.
+KNOWLEDGE_PREFIX: Final = "semantic-memory/"
+
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
+# Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
+# and the last report of the ingestion machine.
+REGISTRY_TENANTS: Final = "tenants"
+REGISTRY_DIRTY: Final = "dirty"
+REGISTRY_INGESTION: Final = "ingestion"
 
 # Decisions travel between states; a Choice reads the word, nothing else.
 DECISION: Final = "decision"
@@ -61,8 +78,11 @@ PARAMETER_NAMES: Final = (
     "embedding-model",
     "environment",
     "episodes-table",
+    "facts-table",
+    "ingestion-machine",
     "intake-dead-letters",
     "intake-queue",
+    "knowledge-bucket",
     "ledger-table",
     "operator-settings",
     "parked-bucket",
@@ -76,6 +96,11 @@ PARAMETER_NAMES: Final = (
 # very same services from it that the functions build from their environment.
 ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
 METRICS_NAMESPACE: Final = "agent-memory"
+# Metrics that alarms read.
+CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
+INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
+INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"
+OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 TENANT_TAG: Final = "tenant_id"
 
 

@@ -18,13 +18,18 @@ class Settings(BaseModel):
     environment: str
     episodes_table: str
     ledger_table: str
+    facts_table: str
     transcripts_bucket: str
     parked_bucket: str
+    knowledge_bucket: str
     bus: str
     tenant_role: str
     user_key_secret: str
     refused_queue: str = ""
     consolidation_machine: str = ""
+    ingestion_machine: str = ""
+    knowledge_base_id: str = ""
+    data_source_id: str = ""
 
     memory_ttl_days: int = 90
     failed_retention_days: int = 7
@@ -52,8 +57,16 @@ class Settings(BaseModel):
     pii_allow: str = ""
     scrub_transcript: bool = False
 
+    confirmation_threshold: int = 3
+    require_distinct_users: bool = False
+    min_fact_confidence: float = 0.7
+    fact_floor: float = 0.6
+    semantic_ttl_days: int = 270
+    judge_model_id: str = ""
+
     bootstrap_budget_ms: int = 1500
     max_episodes: int = 3
+    max_facts: int = 5
     max_context_tokens: int = 2000
     episode_floor: float = 0.0
     context_days: int = 7

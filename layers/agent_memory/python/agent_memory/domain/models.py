@@ -49,14 +49,28 @@ class FactScope(StrEnum):
     DOMAIN = "domain"
 
 
+class SourceKind(StrEnum):
+    """Who said it in the run."""
+
+    USER = "user"
+    AGENT = "agent"
+    TOOL = "tool"
+    DOCUMENT = "document"
+
+
 class CandidateFact(Model):
-    """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1]."""
+    """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1].
+
+    *source*: who said the quote. *source_hash*: the tool answer or document that it stands in, None for people and agents.
+    """
 
     content: str
     confidence: float
     evidence: str
     scope: FactScope = FactScope.DOMAIN
     valid_until: int | None = None
+    source: SourceKind = SourceKind.AGENT
+    source_hash: str | None = None
 
 
 class CandidateProcedure(Model):
@@ -101,6 +115,7 @@ class RunTicket(Model):
     """What travels between the states of the consolidation machine: ids, pointers and decisions, no content.
 
     *claim_key*, *artifacts_key*, *scrubbed_key*: objects in the transcripts bucket. *reason*: a short code.
+    *fact_indexes*: which facts of the scrubbed distillation may be confirmed, one ConfirmFact each.
     """
 
     tenant_id: str
@@ -113,6 +128,7 @@ class RunTicket(Model):
     decision: str | None = None
     reason: str | None = None
     step: str | None = None
+    fact_indexes: tuple[int, ...] = ()
 
     def decided(self, decision: str, reason: str | None = None, **pointers: str) -> "RunTicket":
         """Return the ticket with the word that the next Choice reads."""
