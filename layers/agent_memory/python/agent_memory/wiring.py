@@ -4,6 +4,7 @@ Adapters are imported inside the properties so that a function loads only what i
 """
 
 import json
+import random
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
     from agent_memory.aws.episodes import DynamoEpisodes
+    from agent_memory.aws.fact_documents import S3FactDocuments
+    from agent_memory.aws.facts import DynamoFacts
+    from agent_memory.aws.knowledge import BedrockKnowledge
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine
     from agent_memory.aws.queues import RefusedQueue
-    from agent_memory.aws.registry import TenantRegistry
+    from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
@@ -71,6 +75,27 @@ class TenantServices:
         )
 
     @cached_property
+    def facts(self) -> "DynamoFacts":
+        from agent_memory.aws.facts import DynamoFacts
+
+        s = self._services.settings
+        return DynamoFacts(
+            self._client("dynamodb"),
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            ttl_days=s.semantic_ttl_days,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def documents(self) -> "S3FactDocuments":
+        from agent_memory.aws.fact_documents import S3FactDocuments
+
+        bucket = self._services.settings.knowledge_bucket
+        return S3FactDocuments(self._client("s3"), bucket=bucket, tenant_id=self.tenant_id)
+
+    @cached_property
     def claims(self) -> "S3Claims":
         from agent_memory.aws.claims import S3Claims
 
@@ -94,6 +119,10 @@ class Services:
     def clock(self) -> float:
         """Monotonic seconds, for deadlines."""
         return time.monotonic()
+
+    def rest(self, longest: float) -> None:
+        """Wait for a random part of *longest* seconds, so that those who collided do not meet again."""
+        time.sleep(longest * random.random())  # noqa: S311 - spreads callers out, guards nothing
 
     @cached_property
     def recall_rules(self) -> "RecallRules":
@@ -192,6 +221,37 @@ class Services:
         from agent_memory.aws.chat_model import BedrockChatModel
 
         return BedrockChatModel(self._named("bedrock_model_id"))
+
+    @cached_property
+    def judge(self) -> "BedrockChatModel | None":
+        """The model that is asked about close calls between two facts; None when the deployment names none."""
+        from agent_memory.aws.chat_model import BedrockChatModel
+
+        return BedrockChatModel(self.settings.judge_model_id) if self.settings.judge_model_id else None
+
+    @cached_property
+    def knowledge(self) -> "BedrockKnowledge":
+        from agent_memory.aws.knowledge import BedrockKnowledge
+
+        return BedrockKnowledge(
+            agent=self.sessions.own_client("bedrock-agent"),
+            runtime=self.sessions.own_client("bedrock-agent-runtime"),
+            knowledge_base_id=self._named("knowledge_base_id"),
+            data_source_id=self._named("data_source_id"),
+            bucket=self.settings.knowledge_bucket,
+        )
+
+    @cached_property
+    def dirty(self) -> "DirtyRegistry":
+        from agent_memory.aws.registry import DirtyRegistry
+
+        return DirtyRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def ingestion_desk(self) -> "IngestionDesk":
+        from agent_memory.aws.registry import IngestionDesk
+
+        return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
 
     @cached_property
     def distillery(self) -> "Distillery":

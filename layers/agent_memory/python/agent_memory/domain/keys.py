@@ -7,6 +7,7 @@ import re
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
+SIDECAR = ".metadata.json"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _USER_IDENTITY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,256}")
@@ -61,6 +62,22 @@ def ledger_key(tenant_id: str, kind: str) -> str:
 def run_entry(agent_id: str, run_id: str) -> str:
     """Sort key of a run in the ledger."""
     return f"{agent_id}{SEPARATOR}{run_id}"
+
+
+def domain_key(tenant_id: str, domain: str) -> str:
+    """Partition key of the facts of one domain."""
+    return f"{tenant_id}{SEPARATOR}{domain}"
+
+
+def observation_entry(fact_id: str, agent_id: str, run_id: str, said: str) -> str:
+    """Sort key of what a run said for a fact; *said* is everything that tells its observations apart."""
+    digest = hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return SEPARATOR.join((fact_id, f"{agent_id}/{run_id}", digest))
+
+
+def document_key(prefix: str, tenant_id: str, domain: str, fact_id: str) -> str:
+    """S3 key of a fact's document in the knowledge bucket; its sidecar's is this and SIDECAR."""
+    return f"{prefix}{tenant_id}/{domain}/{fact_id}.txt"
 
 
 def tenant_of(key: str) -> str:

@@ -61,7 +61,7 @@ class SourceKind(StrEnum):
 class CandidateFact(Model):
     """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1].
 
-    *source*: who said the quote. *source_hash*: the tool answer or document that it stands in, None for people and agents.
+    *source*: who said the quote. *source_hash*: of the tool answer or document that it stands in; None for others.
     """
 
     content: str

@@ -1,8 +1,11 @@
 """What the rules need from the world. Adapters in aws/ fulfil these; tests/contracts holds each to its word."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
+from agent_memory.domain.fact_writes import DomainFacts, FactWrite, FoundFact, Receipt
+from agent_memory.domain.facts import Fact
+from agent_memory.domain.knowledge import FactDocument, IngestionJob, JobStart, KnowledgeQuery, Passages
 from agent_memory.domain.models import (
     Claim,
     DetectedSpan,
@@ -20,6 +23,8 @@ from agent_memory.domain.transcripts import Transcript
 
 Written = Literal["stored", "duplicate", "erased"]
 """stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
+FactsWritten = Literal["written", "conflict", "erased"]
+"""conflict: somebody else wrote in the domain, or decided for the run; read it again. erased: as above."""
 
 
 class Embedder(Protocol):
@@ -171,3 +176,76 @@ class Claims(Protocol):
     def get_parked(self, key: str) -> object: ...
 
     def delete_parked(self, key: str) -> None: ...
+
+
+class Facts(Protocol):
+    """The facts of ONE tenant. A key of another tenant raises CrossTenantError."""
+
+    def domain(self, domain: str) -> DomainFacts:
+        """All facts of a domain with their observations, read consistently."""
+
+    def write(self, change: FactWrite) -> FactsWritten:
+        """Write everything of *change* or nothing, if the domain is still as it was seen."""
+
+    def keep_receipt(self, receipt: Receipt) -> FactsWritten: ...
+
+    def receipt(self, agent_id: str, run_id: str) -> Receipt | None: ...
+
+    def get(self, domain: str, fact_id: str) -> Fact | None:
+        """One fact with its observations."""
+
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> list[FoundFact]:
+        """The facts of these (domain, fact_id), in this order, read consistently; those that are gone are left out."""
+
+    def facts(self, domain: str) -> list[FoundFact]:
+        """Every fact of a domain without its observations, newest confirmation first."""
+
+    def pending(self, domain: str) -> list[FoundFact]:
+        """Facts that the Knowledge Base has yet to follow: believed ones (`waits`) to add, withdrawn ones to remove."""
+
+    def domains(self) -> list[str]:
+        """The domains in which the tenant has, or had, facts."""
+
+    def mark_published(self, fact: Fact) -> bool:
+        """Note that its document is written. False when its state or promotion changed meanwhile."""
+
+    def mark_ingested(self, fact: Fact, *, at: int) -> bool: ...
+
+    def mark_gone(self, fact: Fact) -> bool: ...
+
+
+class FactDocuments(Protocol):
+    """The documents of ONE tenant's facts in the knowledge bucket."""
+
+    def put(self, document: FactDocument) -> None:
+        """Write the sidecar, then the document: a sync must never see a document without its scope."""
+
+    def delete(self, domain: str, fact_id: str) -> None:
+        """Delete the document, then its sidecar. What is not there is deleted."""
+
+
+class DirtyDomains(Protocol):
+    """Which domains the Knowledge Base has yet to follow, across tenants."""
+
+    def note(self, tenant_id: str, domain: str, *, now: int) -> None: ...
+
+    def all(self) -> Mapping[tuple[str, str], int]:
+        """Every noted (tenant_id, domain), with the time of its last note."""
+
+    def clear(self, tenant_id: str, domain: str, *, seen: int) -> None:
+        """Forget a domain, unless it was noted again after *seen*."""
+
+
+class Knowledge(Protocol):
+    """The Knowledge Base over the documents of all tenants."""
+
+    def retrieve(self, query: KnowledgeQuery) -> Passages:
+        """The nearest documents of the query's tenant. Another tenant's are dropped and counted, never returned."""
+
+    def start_job(self, token: str) -> JobStart:
+        """Start an ingestion job; the same *token* (36 to 256 letters, digits, hyphens) starts one job."""
+
+    def job(self, job_id: str) -> IngestionJob: ...
+
+    def statuses(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """The service's status of each document, `NOT_FOUND` for one that it does not know."""
