@@ -21,4 +21,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     metrics.add_metric(name="VectorsMissing", unit="Count", value=stored.counts.get("vectors_missing", 0))
     ids = ticket.model_dump(include={"tenant_id", "agent_id", "run_id", "attempt"})
     logger.info("episode written", extra={**ids, **stored.model_dump()})
-    return ticket.decided(stored.decision, stored.reason).model_dump()
+    decided = ticket.decided(stored.decision, stored.reason)
+    return decided.model_copy(update={"fact_indexes": stored.fact_indexes}).model_dump()

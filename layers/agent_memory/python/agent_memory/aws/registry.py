@@ -64,14 +64,9 @@ class DirtyRegistry:
 
     def note(self, tenant_id: str, domain: str, *, now: int) -> None:
         """Mark a domain, before anything in it changes that the Knowledge Base has to follow."""
-        with translating("dynamodb:UpdateItem on the registry of dirty domains"):
-            self._client.update_item(
-                TableName=self._table,
-                Key=_dirty(tenant_id, domain),
-                UpdateExpression="SET #noted_at = :now, #schema_version = :schema ADD #notes :one",
-                ExpressionAttributeNames=names("noted_at", "schema_version", "notes"),
-                ExpressionAttributeValues=item({":now": now, ":schema": SCHEMA_VERSION, ":one": 1}),
-            )
+        with translating("dynamodb:PutItem on the registry of dirty domains"):
+            row = _dirty(tenant_id, domain) | item({"noted_at": now, "schema_version": SCHEMA_VERSION})
+            self._client.put_item(TableName=self._table, Item=row)
 
     def all(self) -> Mapping[tuple[str, str], int]:
         """Every marked (tenant_id, domain), every page, with the time of its last mark."""

@@ -18,6 +18,8 @@ from agent_memory.domain.transcript_blocks import cleaned
 from agent_memory.domain.transcripts import Transcript
 
 MAX_TEXT = 600
+# A fact is one sentence, and a long clause is kept whole; what is longer is a document.
+MAX_FACT = 4_000
 MAX_STEP = 2_000
 MAX_FACTS, MAX_FINDINGS, MAX_PATTERNS, MAX_STEPS, MAX_TOOLS = 40, 20, 10, 40, 50
 
@@ -77,8 +79,8 @@ def _clean(value: str, counts: Counter[str], limit: int) -> str:
     return shortened(text, limit)
 
 
-def _line(value: object, counts: Counter[str]) -> str | None:
-    return one_line(_clean(value, counts, MAX_TEXT)) if isinstance(value, str) else None
+def _line(value: object, counts: Counter[str], limit: int = MAX_TEXT) -> str | None:
+    return one_line(_clean(value, counts, limit)) if isinstance(value, str) else None
 
 
 def _listed(value: object) -> list[object]:
@@ -101,7 +103,7 @@ def _lines(value: object, kind: str, most: int, counts: Counter[str]) -> Iterato
             counts[f"{kind}s_left_out"] += 1
 
 
-def _entry_text(entry: object, counts: Counter[str]) -> tuple[str, str]:
+def _entry_text(entry: object, counts: Counter[str], limit: int = MAX_TEXT) -> tuple[str, str]:
     """The text of one entry, or why there is none: `null`, `no_text`, `text_not_a_string`, `empty`."""
     if entry is None:
         return "", "null"
@@ -112,13 +114,15 @@ def _entry_text(entry: object, counts: Counter[str]) -> tuple[str, str]:
         entry = next((value for value in named if isinstance(value, str)), named[0])
     if not isinstance(entry, str):
         return "", "text_not_a_string"
-    text = _line(entry, counts)
+    text = _line(entry, counts, limit)
     return (text, "") if text else ("", "empty")
 
 
 def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[CandidateFact]:
     for index, entry in enumerate(_listed(value)):
-        text, reason = _entry_text(entry, counts)
+        text, reason = _entry_text(entry, counts, MAX_FACT + 1)
+        if len(text) > MAX_FACT:
+            reason = "too_long"
         fields = entry if isinstance(entry, Mapping) else {}
         if not reason and index >= MAX_FACTS:
             reason = "too_many"
@@ -128,7 +132,8 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
             continue
         # A sentence that stands in the transcript as it is needs no other quote.
         quote = _line(fields.get("evidence"), counts) or text
-        if not evidence.holds(quote):
+        source = evidence.source_of(quote)
+        if source is None:
             counts["facts_without_evidence"] += 1
             continue
         yield CandidateFact(
@@ -137,6 +142,8 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
             evidence=quote,
             scope=FactScope.USER if str(fields.get("scope")).strip().lower() == "user" else FactScope.DOMAIN,
             valid_until=_valid_until(fields.get("valid_until")),
+            source=source.kind,
+            source_hash=source.hash,
         )
 
 

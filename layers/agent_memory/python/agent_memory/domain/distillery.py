@@ -66,7 +66,7 @@ def reason_not_distilled(error: AgentMemoryError) -> str:
 def _texts_of(transcript: Transcript) -> list[str]:
     texts: list[str] = []
     for turn in transcript.turns:
-        texts.append(turn.text)
+        texts += (turn.text, *turn.documents)
         for call in turn.calls:
             texts += (call.arguments, call.result or "")
     return texts
@@ -77,6 +77,7 @@ def _replaced(transcript: Transcript, clean: Mapping[str, str]) -> Transcript:
         turn.model_copy(
             update={
                 "text": clean[turn.text],
+                "documents": tuple(clean[document] for document in turn.documents),
                 "calls": tuple(
                     call.model_copy(
                         update={

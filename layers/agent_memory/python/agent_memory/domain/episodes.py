@@ -46,11 +46,12 @@ class StoreRules(NamedTuple):
 
 
 class StoredRun(Model):
-    """What became of a run. *counts*: what was cut, left out or not embedded."""
+    """What became of a run. *counts*: what was cut, left out or not embedded. *fact_indexes*: facts to confirm."""
 
     decision: StoreDecision
     reason: str | None = None
     counts: Mapping[str, int] = {}
+    fact_indexes: tuple[int, ...] = ()
 
 
 def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: int) -> StoredRun:
@@ -69,7 +70,10 @@ def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: i
     counts: Counter[str] = Counter()
     episode = compose(claim, distillation, doors.embedder, rules, counts, now=now)
     written = doors.episodes.put(episode)
-    return _settled(ticket, doors, StoredRun(decision=written, counts=dict(counts)))
+    # A duplicate has them too: the run may have ended between its episode and its facts.
+    teaches = written != "erased" and distillation.artifacts.outcome is Outcome.COMPLETED
+    indexes = tuple(range(len(distillation.artifacts.facts))) if teaches else ()
+    return _settled(ticket, doors, StoredRun(decision=written, counts=dict(counts), fact_indexes=indexes))
 
 
 _STATES = {

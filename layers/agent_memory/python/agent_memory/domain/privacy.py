@@ -136,6 +136,11 @@ def scrub_texts(texts: Sequence[str], detector: PersonalDataDetector, policy: Po
     return ScrubbedTexts(texts=tuple(clean[text] for text in texts), counts=dict(counts), names_unchecked=unchecked)
 
 
+# Made by us of a text, not taken from it; a detector would take the digits of one document's hash for a number of
+# somebody's, and all documents would be one.
+NO_TEXTS = frozenset({"source_hash"})
+
+
 def scrub_distillation(
     distillation: Distillation, detector: PersonalDataDetector, policy: Policy
 ) -> tuple[Distillation, Mapping[str, int]]:
@@ -167,8 +172,9 @@ def _texts(node: object) -> Iterator[str]:
     if isinstance(node, str):
         yield node
     elif isinstance(node, Mapping):
-        for value in node.values():
-            yield from _texts(value)
+        for key, value in node.items():
+            if key not in NO_TEXTS:
+                yield from _texts(value)
     elif isinstance(node, list | tuple):
         for value in node:
             yield from _texts(value)
@@ -180,7 +186,7 @@ def _replaced(node: object, clean: Mapping[str, str]) -> object:
     if isinstance(node, str):
         return clean[node]
     if isinstance(node, Mapping):
-        return {key: _replaced(value, clean) for key, value in node.items()}
+        return {key: value if key in NO_TEXTS else _replaced(value, clean) for key, value in node.items()}
     if isinstance(node, list | tuple):
         return tuple(_replaced(value, clean) for value in node)
     return node

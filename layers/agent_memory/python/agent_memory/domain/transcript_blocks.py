@@ -17,9 +17,10 @@ MAX_NAME = 128
 
 
 class Text(Model):
-    """Words of the message itself."""
+    """Words of the message itself; *document*: of something attached to it."""
 
     text: str
+    document: bool = False
 
 
 class Call(Model):
@@ -242,9 +243,10 @@ def _binary(kind: str, block: Mapping[object, object], counts: Counter[str], dep
     if kind == "document" and holder.get("type") == "text":
         written = holder.get("data")
     if isinstance(written, str):
-        yield Text(text=written)
+        yield Text(text=written, document=kind == "document")
     elif kind == "document" and isinstance(holder.get("content"), list | str):
-        yield from pieces_of(holder.get("content"), counts, depth)
+        for piece in pieces_of(holder.get("content"), counts, depth):
+            yield piece.model_copy(update={"document": True}) if isinstance(piece, Text) else piece
     else:
         counts["binary_left_out"] += 1
         yield Text(text=_binary_marker(kind, inner, source, holder))

@@ -41,11 +41,12 @@ class Speaker(StrEnum):
 
 
 class Turn(Model):
-    """What one message said, and the tools that it called."""
+    """What one message said, and the tools that it called. *documents*: parts of the text that were attached to it."""
 
     speaker: Speaker
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    documents: tuple[str, ...] = ()
 
 
 class Transcript(Model):
@@ -115,6 +116,7 @@ class _Said(Model):
 
     role: str
     pieces: tuple[Piece, ...]
+    documents: tuple[str, ...] = ()
 
 
 def read_transcript(messages: Sequence[object]) -> Transcript:
@@ -189,7 +191,8 @@ def _read(fields: Mapping[object, object], counts: Counter[str]) -> _Said:
     if role == "other":
         counts["unknown_roles"] += 1
     pieces = [*pieces_of(fields.get("content"), counts), *_listed_calls(fields)]
-    return _Said(role=role, pieces=tuple(_clean(iter(pieces), role, counts)))
+    documents = tuple(cleaned(p.text, Counter()) for p in pieces if isinstance(p, Text) and p.document)
+    return _Said(role=role, pieces=tuple(_clean(iter(pieces), role, counts)), documents=documents)
 
 
 def _listed_calls(fields: Mapping[object, object]) -> Iterator[Call]:
@@ -241,6 +244,6 @@ def _turns(said: Sequence[_Said], counts: Counter[str]) -> Iterator[Turn]:
         text = "".join(piece.text for piece in one.pieces if isinstance(piece, Text))
         calls = matched.calls(position)
         if text or calls:
-            yield Turn(speaker=Speaker(one.role), text=text, calls=calls)
+            yield Turn(speaker=Speaker(one.role), text=text, calls=calls, documents=one.documents)
         for orphan in matched.orphans(position):
             yield Turn(speaker=Speaker.TOOL, text=orphan)
