@@ -249,3 +249,16 @@ class Knowledge(Protocol):
 
     def statuses(self, keys: Sequence[str]) -> Mapping[str, str]:
         """The service's status of each document, `NOT_FOUND` for one that it does not know."""
+
+
+class IngestionDesk(Protocol):
+    """Lets one execution of the ingestion machine work at a time, and keeps the last report."""
+
+    def take(self, owner: str, *, now: int, until: int) -> bool:
+        """Take or renew the lock. False while another owner's has not run out."""
+
+    def release(self, owner: str) -> bool: ...
+
+    def keep(self, report: Mapping[str, object]) -> None: ...
+
+    def report(self) -> dict[str, object] | None: ...
