@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import stacks.settings
 # isort: split
 
 import aws_cdk as cdk
+from aws_cdk import cx_api
 
 from stacks.access import AccessStack
 from stacks.consolidation import ConsolidationStack
+from stacks.knowledge import KnowledgeStack
 from stacks.rules import DeploymentError
-from stacks.stateful import ReplacementError, refuse_replacements
+from stacks.stateful import ROOMS, ReplacementError, refuse_replacements
 from stacks.storage import StorageStack
 
 ROOT = Path(__file__).parent
@@ -34,12 +37,14 @@ def build(context: Mapping[str, Any], *, outdir: str | None = None) -> tuple[cdk
     app = cdk.App(context=committed_context(), post_cli_context=dict(context), outdir=outdir)
     asked = app.node.get_all_context()
     deployment = stacks.settings.deployment_from(_with_geography(asked), asked["envs"])
+    knowledge = {"knowledge": KnowledgeStack} if deployment.makes_knowledge_base else {}
+    kinds = {"storage": StorageStack, **knowledge, "consolidation": ConsolidationStack, "access": AccessStack}
     rooms: dict[str, cdk.Stack] = {}
-    for room, stack in {"storage": StorageStack, "consolidation": ConsolidationStack, "access": AccessStack}.items():
+    for room, kind in kinds.items():
         name = f"agent-memory-{deployment.env}-{room}"
-        rooms[room] = stack(app, name, deployment=deployment, synthesizer=_synthesizer(deployment))
-    rooms["consolidation"].add_stack_dependency(rooms["storage"])
-    rooms["access"].add_stack_dependency(rooms["consolidation"])
+        rooms[room] = kind(app, name, deployment=deployment, synthesizer=_synthesizer(deployment))
+    for before, after in pairwise(rooms.values()):
+        after.add_stack_dependency(before)
     cdk.Tags.of(app).add("Component", "agent-memory")
     cdk.Tags.of(app).add("Environment", deployment.env)
     for number, warning in enumerate(deployment.warnings()):
@@ -62,11 +67,13 @@ def _synthesizer(deployment: stacks.settings.Deployment) -> cdk.StackSynthesizer
     return cdk.CliCredentialsStackSynthesizer()
 
 
-def storage_template(environment: str) -> dict[str, Any]:
-    """The template of the stateful stack, for the record of what must not be replaced."""
-    app, _ = build({"env": environment, "aws:cdk:bundling-stacks": []})
-    template: dict[str, Any] = app.synth().get_stack_by_name(f"agent-memory-{environment}-storage").template
-    return template
+def stateful_templates(environment: str, assembly: cx_api.CloudAssembly | None = None) -> dict[str, dict[str, Any]]:
+    """The templates of the stateful stacks by room, for the record of what must not be replaced."""
+    if assembly is None:
+        app, _ = build({"env": environment, "aws:cdk:bundling-stacks": []})
+        assembly = app.synth()
+    names = {f"agent-memory-{environment}-{room}": room for room in ROOMS}
+    return {names[stack.stack_name]: stack.template for stack in assembly.stacks if stack.stack_name in names}
 
 
 def context_of(arguments: Sequence[str]) -> dict[str, str]:
@@ -86,8 +93,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         app, deployment = build(context_of(arguments))
         assembly = app.synth()
-        stack = assembly.get_stack_by_name(f"agent-memory-{deployment.env}-storage")
-        refuse_replacements(deployment.env, stack.template)
+        refuse_replacements(deployment.env, stateful_templates(deployment.env, assembly))
     except (DeploymentError, ReplacementError) as error:
         sys.stderr.write(f"agent-memory: {error}\n")
         return 1

@@ -10,9 +10,11 @@ from constructs import Construct
 
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
-from stacks.memory_function import MemoryFunction
+from stacks.memory_function import MemoryFunction, on_registry
 from stacks.settings import Deployment
 from stacks.wildcards import CLIENT_UPLOADS, acknowledge
+
+REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
 
 class AccessStack(cdk.Stack):
@@ -43,6 +45,7 @@ class AccessStack(cdk.Stack):
         )
         function.may_reach_tenants()
         function.may_embed(self._deployment.embedding_model_id)
+        function.may_retrieve()
         function.may_publish()
         return function
 
@@ -51,7 +54,6 @@ class AccessStack(cdk.Stack):
         uploads = f"{names.bucket_arn(names.transcripts_bucket)}/*"
         root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
         ledger = names.table_arn(names.ledger_table)
-        registry = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#tenants"]}}
         client_source = {"StringLike": {"events:source": f"{contract.CLIENT_SOURCE_PREFIX}*"}}
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
         queues = [*dead_letters, names.arn("sqs", names.queue("intake")), names.arn("sqs", names.queue("refused"))]
@@ -66,9 +68,12 @@ class AccessStack(cdk.Stack):
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
-                _may(["states:StartExecution"], [names.machine_arn]),
+                _may(["states:StartExecution"], [names.machine_arn, names.ingestion_machine_arn]),
+                _may(["states:ListExecutions"], [names.ingestion_machine_arn]),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
-                _may(["dynamodb:Query"], [ledger], {**registry, "Null": {"dynamodb:LeadingKeys": "false"}}),
+                _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
+                # A fact that a person settles or retires is to be ingested or withdrawn.
+                _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
             ],
         )
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")

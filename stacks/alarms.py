@@ -36,14 +36,14 @@ class Alarms(Construct):
             self.topic, "Alarms can't publish to a topic under the AWS managed key; they hold no content.", "SNS2"
         )
 
-    def when_any(self, construct_id: str, metric: cloudwatch.Metric, *, meaning: str) -> None:
-        """Alarm from the first one on; no data is good news."""
+    def when_any(self, construct_id: str, metric: cloudwatch.Metric, *, meaning: str, threshold: int = 1) -> None:
+        """Alarm from the first one on, or from *threshold*; no data is good news."""
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
             metric=metric,
             alarm_description=meaning,
-            threshold=1,
+            threshold=threshold,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,

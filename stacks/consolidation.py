@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.alarms import Alarms
+from stacks.ingestion import Ingestion
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
@@ -26,6 +27,8 @@ TIMEOUTS: Final = {
     "consolidation": 300,
     "pii_scrubbing": 120,
     "store_episode": 60,
+    "fact_confirmation": 60,
+    "ingestion": 300,
     "record_feedback": 30,
     "park_run": 30,
     "record_retrieval": 30,
@@ -39,7 +42,7 @@ class ConsolidationStack(cdk.Stack):
         self, scope: Construct, construct_id: str, *, deployment: Deployment, synthesizer: cdk.StackSynthesizer
     ) -> None:
         super().__init__(
-            scope, construct_id, synthesizer=synthesizer, description="agent-memory: from a run's end to an episode"
+            scope, construct_id, synthesizer=synthesizer, description="agent-memory: from a run's end to memory"
         )
         self._deployment = deployment
         look_up_knowledge_ids(self, deployment)
@@ -50,6 +53,7 @@ class ConsolidationStack(cdk.Stack):
         self._machine = self._consolidation()
         self._intake = self._accepted_runs()
         self._retrievals = self._recorded_retrievals()
+        self._ingestion = Ingestion(self, "FactIngestion", deployment=deployment, function=self._function("Ingestion"))
         self._alarms()
 
     def _function(self, construct_id: str, *, memory: int = 512, calls_model: bool = False) -> MemoryFunction:
@@ -85,6 +89,7 @@ class ConsolidationStack(cdk.Stack):
                 "ConsolidationFunction": distil,
                 "PiiScrubbingFunction": scrub,
                 "StoreEpisodeFunction": store,
+                "FactConfirmationFunction": self._fact_confirmation(),
                 "RecordFeedbackFunction": self._function("RecordFeedback"),
                 "ParkRunFunction": self._park_run,
             },
@@ -99,19 +104,23 @@ class ConsolidationStack(cdk.Stack):
         )
         return workflow
 
+    def _fact_confirmation(self) -> MemoryFunction:
+        judge = self._deployment.judge_model_id
+        confirm = self._function("FactConfirmation", memory=1024, calls_model=bool(judge))
+        confirm.may_embed(self._deployment.embedding_model_id)
+        confirm.may_retrieve()
+        confirm.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_DIRTY,))
+        if judge:
+            may_ask(confirm, judge)
+        return confirm
+
     def _accepted_runs(self) -> EventQueue:
         names = self._deployment.names
         accept = self._function("AcceptRun", memory=1024)
         accept.may_name_users()
         accept.may("states:StartExecution", on=[names.machine_arn])
         accept.may("sqs:SendMessage", on=[self._refused.queue_arn])
-        # The list of tenants is nobody's data, so no tenant's credentials reach it.
-        registry = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#tenants"]}}
-        accept.may(
-            "dynamodb:PutItem",
-            on=[names.table_arn(names.ledger_table)],
-            when={**registry, "Null": {"dynamodb:LeadingKeys": "false"}},
-        )
+        accept.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_TENANTS,))
         if self._deployment.encryption_key_arn:
             accept.may("kms:Decrypt", on=[self._deployment.encryption_key_arn])
         return EventQueue(
@@ -152,6 +161,7 @@ class ConsolidationStack(cdk.Stack):
         )
         for construct_id, metric in failures:
             alarms.when_any(construct_id, metric, meaning="A consolidation did not end well")
+        self._ingestion.watch(alarms)
         waiting = (
             ("IntakeDeadLetters", self._intake.dead_letters, "Runs that accept_run could not take are waiting"),
             (

@@ -34,6 +34,16 @@ def log_group(scope: Construct, construct_id: str, *, name: str, deployment: Dep
     )
 
 
+def on_registry(*kinds: str) -> dict[str, object]:
+    """The condition that holds a grant on the ledger to these kinds of rows of the registry."""
+    keys = [f"{contract.REGISTRY_TENANT}#{kind}" for kind in kinds]
+    # ForAllValues holds when the key is absent.
+    return {
+        "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": keys},
+        "Null": {"dynamodb:LeadingKeys": "false"},
+    }
+
+
 def _environment(folder: str, deployment: Deployment) -> dict[str, str]:
     powertools = {
         "POWERTOOLS_SERVICE_NAME": folder,
@@ -83,6 +93,7 @@ class MemoryFunction(lambda_.Function):
         self.own_role = role
         self._names = deployment.names
         self._key = deployment.encryption_key_arn
+        self._knowledge_base = deployment.knowledge_base_arn
 
     def may(self, *actions: str, on: Sequence[str], when: Mapping[str, object] | None = None) -> None:
         """Allow *actions* on exactly these ARNs."""
@@ -113,6 +124,14 @@ class MemoryFunction(lambda_.Function):
         self.may(
             "bedrock:InvokeModel", on=[f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"]
         )
+
+    def may_retrieve(self) -> None:
+        """Let it ask the Knowledge Base. IAM can't see the filter, so few may and each checks what comes back."""
+        self.may("bedrock:Retrieve", on=[self._knowledge_base])
+
+    def may_keep_registry(self, *actions: str, kinds: Sequence[str]) -> None:
+        """Let it keep rows that are nobody's data, which no tenant's credentials reach."""
+        self.may(*actions, on=[self._names.table_arn(self._names.ledger_table)], when=on_registry(*kinds))
 
     def may_publish(self) -> None:
         """Let it put events on our bus, under our own source only."""

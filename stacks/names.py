@@ -46,6 +46,14 @@ class Names:
         return f"agent-memory-knowledge-{self.env}-{cdk.Aws.ACCOUNT_ID}"
 
     @property
+    def vector_bucket(self) -> str:
+        return f"agent-memory-vectors-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def knowledge_base(self) -> str:
+        return self.named("agent-memory-facts")
+
+    @property
     def user_key_secret(self) -> str:
         return f"agent-memory/{self.env}/user-key"
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+ROOMS: Final = ("storage", "knowledge")
 RECORD: Final = Path(__file__).with_suffix(".json")
 # Properties whose change replaces the resource, or loses what it holds, by type.
 IDENTITY: Final = {
@@ -16,6 +17,10 @@ IDENTITY: Final = {
     "AWS::DynamoDB::Table": ("TableName", "KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes"),
     "AWS::S3::Bucket": ("BucketName",),
     "AWS::SecretsManager::Secret": ("Name", "GenerateSecretString"),
+    "AWS::S3Vectors::VectorBucket": ("VectorBucketName",),
+    "AWS::S3Vectors::Index": ("IndexName", "DataType", "Dimension", "DistanceMetric", "MetadataConfiguration"),
+    "AWS::Bedrock::KnowledgeBase": ("KnowledgeBaseConfiguration", "StorageConfiguration"),
+    "AWS::Bedrock::DataSource": ("KnowledgeBaseId", "DataSourceConfiguration", "VectorIngestionConfiguration"),
 }
 
 
@@ -37,12 +42,17 @@ def _fixed(resource: Mapping[str, Any]) -> dict[str, Any]:
     return {name: properties[name] for name in IDENTITY[resource["Type"]] if name in properties}
 
 
-def refuse_replacements(
-    environment: str, template: Mapping[str, Any], record: Mapping[str, Mapping[str, Any]] | None = None
-) -> None:
-    """Compare *template* with the record of *environment*. Raises ReplacementError naming resource and property."""
-    known = (record if record is not None else json.loads(RECORD.read_text())).get(environment, {})
-    found = identities(template)
+def refuse_replacements(environment: str, templates: Mapping[str, Mapping[str, Any]]) -> None:
+    """Compare the templates of the stateful rooms with the record of *environment*.
+
+    Raises ReplacementError naming resource and property."""
+    record = json.loads(RECORD.read_text()).get(environment, {})
+    for room in ROOMS:
+        found = identities(templates[room]) if room in templates else {}
+        _refuse(environment, record.get(room, {}), found)
+
+
+def _refuse(environment: str, known: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     for logical_id, before in known.items():
         after = found.get(logical_id)
         if after is None:
@@ -56,16 +66,20 @@ def refuse_replacements(
 
 
 _ADVICE: Final = (
-    "stateful resources keep their identity; if it is meant, migrate the data and run python -m stacks.stateful"
+    "stateful resources keep their identity; if it is meant, or nothing is deployed yet, migrate the data, "
+    "write the setting into cdk.json and run python -m stacks.stateful"
 )
 
 
 def main() -> None:
     """Write the record from what the app synthesises today."""
-    from app import storage_template
+    from app import stateful_templates
     from stacks.rules import ENVIRONMENTS
 
-    record = {environment: identities(storage_template(environment)) for environment in ENVIRONMENTS}
+    record = {
+        environment: {room: identities(template) for room, template in stateful_templates(environment).items()}
+        for environment in ENVIRONMENTS
+    }
     RECORD.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
 
 

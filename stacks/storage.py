@@ -54,8 +54,16 @@ class StorageStack(cdk.Stack):
             _key(contract.LEDGER_SORT_KEY),
             ttl=contract.LEDGER_TTL,
         )
-        self._bucket("Transcripts", names.transcripts_bucket, days=deployment.transcript_days)
-        self._bucket("Parked", names.parked_bucket, days=deployment.parked_days)
+        self._table(
+            "Facts",
+            names.facts_table,
+            _key(contract.FACTS_PARTITION_KEY),
+            _key(contract.FACTS_SORT_KEY),
+            indexes=_fact_indexes(),
+        )
+        self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(deployment.transcript_days))
+        self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(deployment.parked_days))
+        self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(deployment.undo_days))
         self._user_key()
         TenantRole(self, "TenantRole", deployment=deployment)
         if deployment.empty_on_destroy:
@@ -68,7 +76,7 @@ class StorageStack(cdk.Stack):
         partition: dynamodb.Attribute,
         sort: dynamodb.Attribute,
         *,
-        ttl: str,
+        ttl: str | None = None,
         indexes: list[dynamodb.GlobalSecondaryIndexPropsV2] | None = None,
     ) -> None:
         pitr = self._deployment.pitr_days
@@ -96,7 +104,7 @@ class StorageStack(cdk.Stack):
             resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
             resource.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", self._key.key_arn)
 
-    def _bucket(self, construct_id: str, name: str, *, days: int) -> None:
+    def _bucket(self, construct_id: str, name: str, *, lifecycle: s3.LifecycleRule) -> None:
         bucket = s3.Bucket(
             self,
             construct_id,
@@ -109,15 +117,7 @@ class StorageStack(cdk.Stack):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             versioned=True,
-            lifecycle_rules=[
-                # Raw transcripts: what expires or is overwritten is gone for good a day later.
-                s3.LifecycleRule(
-                    expiration=cdk.Duration.days(days),
-                    noncurrent_version_expiration=cdk.Duration.days(1),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
-                ),
-                s3.LifecycleRule(expired_object_delete_marker=True),
-            ],
+            lifecycle_rules=[lifecycle, s3.LifecycleRule(expired_object_delete_marker=True)],
             removal_policy=self._removal,
             auto_delete_objects=self._deployment.empty_on_destroy,
         )
@@ -147,6 +147,42 @@ class StorageStack(cdk.Stack):
             handler.add_property_override("LoggingConfig", {"LogGroup": log.log_group_name})
 
 
+def _forgetting(days: int) -> s3.LifecycleRule:
+    """Raw transcripts: what expires or is overwritten is gone for good a day later."""
+    return s3.LifecycleRule(
+        expiration=cdk.Duration.days(days),
+        noncurrent_version_expiration=cdk.Duration.days(1),
+        abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
+    )
+
+
+def _keeping(undo_days: int) -> s3.LifecycleRule:
+    """Documents stay until they are withdrawn, and can be brought back for a while after."""
+    return s3.LifecycleRule(
+        noncurrent_version_expiration=cdk.Duration.days(undo_days),
+        abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
+    )
+
+
+def _fact_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
+    return [
+        _keys_only(contract.PENDING_INDEX, _key(contract.PENDING_KEY), _key(contract.PROMOTED_AT, NUMBER)),
+        _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
+        _keys_only(contract.DUE_INDEX, _key(contract.DUE_SHARD), _key(contract.DECAYS_AT, NUMBER)),
+    ]
+
+
+def _keys_only(
+    name: str, partition: dynamodb.Attribute, sort: dynamodb.Attribute | None = None
+) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=name,
+        partition_key=partition,
+        sort_key=sort,
+        projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+    )
+
+
 def _episode_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
     # Indexes project only what no access ever changes, or each read of a memory would cost writes here.
     return [
@@ -157,15 +193,6 @@ def _episode_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
             projection_type=dynamodb.ProjectionType.INCLUDE,
             non_key_attributes=list(contract.AGENT_TIME_PROJECTION),
         ),
-        dynamodb.GlobalSecondaryIndexPropsV2(
-            index_name=contract.USER_INDEX,
-            partition_key=_key(contract.USER_KEY),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        ),
-        dynamodb.GlobalSecondaryIndexPropsV2(
-            index_name=contract.DUE_INDEX,
-            partition_key=_key(contract.DUE_SHARD),
-            sort_key=_key(contract.DECAYS_AT, NUMBER),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        ),
+        _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
+        _keys_only(contract.DUE_INDEX, _key(contract.DUE_SHARD), _key(contract.DECAYS_AT, NUMBER)),
     ]

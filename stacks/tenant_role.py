@@ -50,8 +50,10 @@ class TenantRole(Construct):
         episodes = self._names.table_arn(self._names.episodes_table)
         ledger = self._names.table_arn(self._names.ledger_table)
         # due-index is keyed by shard across tenants, so it is not here; nor is Scan, which has no leading keys.
+        facts = self._names.table_arn(self._names.facts_table)
         indexes = [f"{episodes}/index/{name}" for name in (contract.AGENT_TIME_INDEX, contract.USER_INDEX)]
-        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, ledger])
+        indexes += [f"{facts}/index/{name}" for name in (contract.PENDING_INDEX, contract.USER_INDEX)]
+        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger])
         self._on_own_keys(("dynamodb:DeleteItem",), [ledger])
         self._on_own_keys(("dynamodb:Query",), indexes)
 
@@ -71,9 +73,12 @@ class TenantRole(Construct):
     def _objects(self) -> None:
         transcripts = self._names.bucket_arn(self._names.transcripts_bucket)
         parked = self._names.bucket_arn(self._names.parked_bucket)
+        knowledge = self._names.bucket_arn(self._names.knowledge_bucket)
+        keep = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
         for actions, bucket, prefix in (
             (["s3:GetObject", "s3:PutObject"], transcripts, f"{TENANT}/*"),
-            (["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], parked, f"parked/{TENANT}/*"),
+            (keep, parked, f"parked/{TENANT}/*"),
+            (keep, knowledge, f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*"),
         ):
             self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[f"{bucket}/{prefix}"]))
             self.role.add_to_policy(
@@ -81,5 +86,4 @@ class TenantRole(Construct):
                     actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [prefix]}}
                 )
             )
-        for arn in (f"{transcripts}/{TENANT}/*", f"{parked}/parked/{TENANT}/*"):
-            acknowledge(self.role, TENANT_OBJECTS.reason, f"IAM5[Resource::{arn}]")
+            acknowledge(self.role, TENANT_OBJECTS.reason, f"IAM5[Resource::{bucket}/{prefix}]")

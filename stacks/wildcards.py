@@ -43,6 +43,11 @@ TENANT_OBJECTS: Final = Wildcard(
     "${aws:PrincipalTag/tenant_id}/*",
     "Object keys are made at run time; the session tag before the star holds them to one tenant.",
 )
+KNOWLEDGE_OBJECTS: Final = Wildcard(
+    ("s3:GetObject",),
+    "/semantic-memory/*",
+    "The Knowledge Base reads the documents of all facts; their keys are made at run time.",
+)
 MODEL_EVERYWHERE: Final = Wildcard(
     ("bedrock:InvokeModel",),
     "foundation-model/",
@@ -53,7 +58,7 @@ CLIENT_UPLOADS: Final = Wildcard(
     "agent-memory-transcripts-",
     "Operators replay runs of any tenant; they may write transcripts, and read none without the tenant's role.",
 )
-ALL: Final = (DETECT_PII, TRACE, DELIVER_LOGS, TENANT_OBJECTS, MODEL_EVERYWHERE, CLIENT_UPLOADS)
+ALL: Final = (DETECT_PII, TRACE, DELIVER_LOGS, TENANT_OBJECTS, KNOWLEDGE_OBJECTS, MODEL_EVERYWHERE, CLIENT_UPLOADS)
 
 
 def acknowledge(construct: IConstruct, reason: str, *rules: str) -> None:

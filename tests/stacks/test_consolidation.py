@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 from agent_memory import contract
 from support.deployments import flat, functions, resources, templates
+from support.machines import all_states, definition
 
 ROOT = Path(__file__).parents[2]
 
 
 def room(environment: str = "dev") -> dict[str, Any]:
     return templates({"env": environment})["consolidation"]
+
+
+def machines(environment: str = "dev") -> dict[str, dict[str, Any]]:
+    found = [m["Properties"] for m in resources(room(environment), "AWS::StepFunctions::StateMachine").values()]
+    return {m["StateMachineName"].removeprefix("agent-memory-").removesuffix(f"-{environment}"): m for m in found}
 
 
 def queues(environment: str = "dev") -> dict[str, dict[str, Any]]:
@@ -42,7 +48,7 @@ def test_queues_refuse_plain_http() -> None:
 
 
 def test_rules_take_agents_events_by_prefix_and_ours_by_name() -> None:
-    rules = resources(room(), "AWS::Events::Rule").values()
+    rules = [r for r in resources(room(), "AWS::Events::Rule").values() if "EventPattern" in r["Properties"]]
     patterns = [json.dumps(rule["Properties"]["EventPattern"], sort_keys=True) for rule in rules]
     assert sorted(patterns) == sorted(
         [
@@ -67,27 +73,28 @@ def test_batches_report_which_messages_failed() -> None:
 
 
 def test_the_machine_logs_no_execution_data() -> None:
-    [machine] = resources(room("prod"), "AWS::StepFunctions::StateMachine").values()
-    logging = machine["Properties"]["LoggingConfiguration"]
-    assert (logging["IncludeExecutionData"], logging["Level"]) == (False, "ALL")
-    assert machine["Properties"]["StateMachineName"] == "agent-memory-consolidation-prod"
+    for machine in machines("prod").values():
+        logging = machine["LoggingConfiguration"]
+        assert (logging["IncludeExecutionData"], logging["Level"]) == (False, "ALL")
 
 
-def test_every_blank_of_the_definition_is_filled() -> None:
-    [machine] = resources(room(), "AWS::StepFunctions::StateMachine").values()
-    definition = (ROOT / "statemachines/consolidation.asl.json").read_text()
-    filled = set(machine["Properties"]["DefinitionSubstitutions"])
+@pytest.mark.parametrize("name", ["consolidation", "ingestion"])
+def test_every_blank_of_the_definition_is_filled(name: str) -> None:
+    definition = (ROOT / f"statemachines/{name}.asl.json").read_text()
+    filled = set(machines()[name]["DefinitionSubstitutions"])
     assert filled == {part.split("}")[0] for part in definition.split("${")[1:]}
 
 
-def test_a_function_ends_before_its_task_gives_up() -> None:
-    [machine] = resources(room(), "AWS::StepFunctions::StateMachine").values()
+@pytest.mark.parametrize("name", ["consolidation", "ingestion"])
+def test_a_function_ends_before_its_task_gives_up(name: str) -> None:
     functions_by_id = resources(room(), "AWS::Lambda::Function")
-    states = json.loads((ROOT / "statemachines/consolidation.asl.json").read_text())["States"]
-    for blank, value in machine["Properties"]["DefinitionSubstitutions"].items():
+    tasks = [state for state in all_states(definition(name)) if state["Type"] == "Task"]
+    for blank, value in machines()[name]["DefinitionSubstitutions"].items():
         if blank.endswith("Function"):
-            [task] = [s for s in states.values() if s.get("Parameters", {}).get("FunctionName") == f"${{{blank}}}"]
-            assert functions_by_id[value["Fn::GetAtt"][0]]["Properties"]["Timeout"] < task["TimeoutSeconds"]
+            called = [task for task in tasks if task["Parameters"].get("FunctionName") == f"${{{blank}}}"]
+            assert called
+            for task in called:
+                assert functions_by_id[value["Fn::GetAtt"][0]]["Properties"]["Timeout"] < task["TimeoutSeconds"]
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
@@ -122,5 +129,12 @@ def test_every_folder_of_lambdas_is_deployed_under_its_name() -> None:
         assert function["Handler"] == "handler.handler"
 
 
-def test_only_the_function_that_asks_a_model_carries_its_packages() -> None:
+def test_only_functions_that_ask_a_model_carry_its_packages() -> None:
     assert {folder for folder, function in functions().items() if len(function["Layers"]) == 3} == {"consolidation"}
+    judging = templates({"env": "dev", "judgeModelId": "us.anthropic.claude-haiku-5-5"})["consolidation"]
+    carry = {
+        f["Properties"]["FunctionName"]
+        for f in resources(judging, "AWS::Lambda::Function").values()
+        if len(f["Properties"]["Layers"]) == 3
+    }
+    assert carry == {"agent-memory-consolidation-dev", "agent-memory-fact-confirmation-dev"}

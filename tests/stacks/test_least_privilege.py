@@ -23,10 +23,29 @@ MAY = {
     "consolidation": {"bedrock:InvokeModel"},
     "pii_scrubbing": {"comprehend:DetectPiiEntities"},
     "store_episode": {"bedrock:InvokeModel"},
+    "fact_confirmation": {"bedrock:InvokeModel", "bedrock:Retrieve", "dynamodb:PutItem"},
+    "ingestion": {
+        "bedrock:GetIngestionJob",
+        "bedrock:GetKnowledgeBaseDocuments",
+        "bedrock:ListIngestionJobs",
+        "bedrock:Retrieve",
+        "bedrock:StartIngestionJob",
+        "dynamodb:DeleteItem",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:UpdateItem",
+    },
     "record_feedback": set(),
     "park_run": set(),
     "record_retrieval": INTAKE,
-    "bootstrap": {"bedrock:InvokeModel", "events:PutEvents"},
+    "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents"},
+}
+# Rows of the registry are nobody's data.
+REGISTRY = {
+    "accept_run": ["registry#tenants"],
+    "fact_confirmation": ["registry#dirty"],
+    "ingestion": ["registry#dirty", "registry#ingestion"],
 }
 
 
@@ -58,9 +77,27 @@ def test_no_function_touches_what_tenants_store_with_its_own_role(folder: str) -
         assert not [a for a in actions if a.startswith("s3:")]
         if any(a.startswith("dynamodb:") for a in actions):
             assert statement["Condition"] == {
-                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["registry#tenants"]},
+                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": REGISTRY[folder]},
                 "Null": {"dynamodb:LeadingKeys": "false"},
             }
+
+
+def knowledge_base_actions(statement: dict[str, Any]) -> list[str]:
+    words = ("Retrieve", "Ingestion", "KnowledgeBase", "Rerank")
+    return [a for a in as_list(statement["Action"]) if a.startswith("bedrock:") and any(word in a for word in words)]
+
+
+def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that_one_only() -> None:
+    """IAM can't see the filter of a Retrieve."""
+    holders = set()
+    for template in templates({"env": "prod"}).values():
+        for key, statement in allow_statements(template):
+            if knowledge_base_actions(statement):
+                holders.add(key.split("Role")[0])
+                assert [flat(arn) for arn in as_list(statement["Resource"])] == [
+                    "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
+                ]
+    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion"}
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:
@@ -106,11 +143,11 @@ def test_roles_attach_no_managed_policies_of_aws(environment: str) -> None:
                 assert "ManagedPolicyArns" not in role["Properties"], key
 
 
-def consolidation_models(**context: object) -> dict[str, Any]:
+def consolidation_models(holder: str = "ConsolidationRole", **context: object) -> dict[str, Any]:
     template = templates({"env": "dev", **context})["consolidation"]
     found = {}
     for key, statement in allow_statements(template):
-        if key.startswith("ConsolidationRole") and as_list(statement["Action"]) == ["bedrock:InvokeModel"]:
+        if key.startswith(holder) and as_list(statement["Action"]) == ["bedrock:InvokeModel"]:
             for arn in as_list(statement["Resource"]):
                 found[flat(arn)] = flat(
                     statement.get("Condition", {}).get("StringEquals", {}).get("bedrock:InferenceProfileArn", "")
@@ -136,6 +173,20 @@ def test_a_global_profile_also_needs_the_model_without_a_region() -> None:
 def test_a_model_of_the_region_needs_no_profile() -> None:
     [arn] = consolidation_models(bedrockModelId="amazon.nova-lite-v1:0")
     assert arn == "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.nova-lite-v1:0"
+
+
+def test_close_calls_are_judged_by_the_model_that_the_deployment_names() -> None:
+    embedder = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"
+    assert set(consolidation_models("FactConfirmationRole")) == {embedder}
+    judged = consolidation_models("FactConfirmationRole", judgeModelId="us.anthropic.claude-haiku-5-5")
+    profile = (
+        "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:inference-profile/us.anthropic.claude-haiku-5-5"
+    )
+    assert judged == {
+        embedder: "",
+        profile: "",
+        "arn:<AWS::Partition>:bedrock:*::foundation-model/anthropic.claude-haiku-5-5": profile,
+    }
 
 
 def test_without_a_model_distiller_nobody_may_ask_one() -> None:

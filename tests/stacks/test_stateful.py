@@ -13,8 +13,17 @@ from stacks.stateful import RECORD, ReplacementError, refuse_replacements
 Change = Callable[[dict[str, Any]], object]
 
 
-def a_template() -> dict[str, Any]:
-    return copy.deepcopy(templates({"env": "prod"})["storage"])
+def a_template(room: str = "storage") -> dict[str, Any]:
+    return copy.deepcopy(templates({"env": "prod"})[room])
+
+
+def refuse(changed: dict[str, Any], *, room: str = "storage") -> None:
+    refuse_replacements("prod", {**templates({"env": "prod"}), room: changed})
+
+
+def knowledge(template: dict[str, Any], logical_id: str) -> dict[str, Any]:
+    properties: dict[str, Any] = template["Resources"][logical_id]["Properties"]
+    return properties
 
 
 def logical_id(template: dict[str, Any], prefix: str) -> str:
@@ -37,7 +46,7 @@ def moved(template: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod", "local"])
 def test_what_is_deployed_today_is_on_the_record(environment: str) -> None:
-    refuse_replacements(environment, templates({"env": environment})["storage"])
+    refuse_replacements(environment, templates({"env": environment}))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +67,7 @@ def test_a_change_that_would_replace_a_store_is_refused(change: Change, named: s
     template = a_template()
     change(template)
     with pytest.raises(ReplacementError) as refused:
-        refuse_replacements("prod", template)
+        refuse(template)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -67,7 +76,32 @@ def test_what_does_not_replace_passes() -> None:
     template = a_template()
     transcripts(template)["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] = 2
     template["Resources"]["Role"] = {"Type": "AWS::IAM::Role", "Properties": {}}
-    refuse_replacements("prod", template)
+    refuse(template)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda t: knowledge(t, "Facts").update(Dimension=1024), "Dimension"),
+        (lambda t: knowledge(t, "Facts").pop("MetadataConfiguration"), "MetadataConfiguration"),
+        (lambda t: knowledge(t, "Vectors").update(VectorBucketName="other"), "VectorBucketName"),
+        (lambda t: knowledge(t, "Base")["StorageConfiguration"].update(Type="RDS"), "StorageConfiguration"),
+        (lambda t: knowledge(t, "Source").pop("VectorIngestionConfiguration"), "VectorIngestionConfiguration"),
+        (lambda t: t["Resources"].pop("Base"), "dropped"),
+    ],
+)
+def test_a_change_that_would_replace_the_knowledge_base_is_refused(change: Change, named: str) -> None:
+    template = a_template("knowledge")
+    change(template)
+    with pytest.raises(ReplacementError) as refused:
+        refuse(template, room="knowledge")
+    assert named in str(refused.value)
+
+
+def test_a_knowledge_base_is_not_given_up_for_one_that_is_named() -> None:
+    given = templates({"env": "prod", "knowledgeBaseId": "KBGIVEN001", "dataSourceId": "DSGIVEN001"})
+    with pytest.raises(ReplacementError, match="Base: AWS::Bedrock::KnowledgeBase would be dropped from prod"):
+        refuse_replacements("prod", given)
 
 
 def test_the_record_names_every_environment() -> None:

@@ -8,7 +8,7 @@ from support.deployments import a_deployment, allow_statements, as_list, flat, r
 
 from stacks.stateful import IDENTITY
 
-STORES = {"AWS::DynamoDB::GlobalTable": 2, "AWS::S3::Bucket": 2, "AWS::SecretsManager::Secret": 1}
+STORES = {"AWS::DynamoDB::GlobalTable": 3, "AWS::S3::Bucket": 3, "AWS::SecretsManager::Secret": 1}
 
 
 def storage(**context: object) -> dict[str, Any]:
@@ -34,8 +34,22 @@ def test_tables_have_the_keys_and_indexes_of_the_contract() -> None:
     assert {indexes[name]["Projection"]["ProjectionType"] for name in ("user-index", "due-index")} == {"KEYS_ONLY"}
     assert [key["AttributeName"] for key in ledger["KeySchema"]] == ["ledger_key", "entry_id"]
     for table in (episodes, ledger):
-        assert table["BillingMode"] == "PAY_PER_REQUEST"
         assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert {table["BillingMode"] for table in tables("dev").values()} == {"PAY_PER_REQUEST"}
+
+
+def test_facts_have_keys_and_small_indexes_and_no_expiry_behind_the_knowledge_base() -> None:
+    facts = tables("dev")[contract.FACTS_TABLE]
+    indexes = {index["IndexName"]: index for index in facts["GlobalSecondaryIndexes"]}
+    keys = {name: [key["AttributeName"] for key in index["KeySchema"]] for name, index in indexes.items()}
+    assert [key["AttributeName"] for key in facts["KeySchema"]] == ["domain_key", "fact_id"]
+    assert keys == {
+        "pending-index": ["pending_key", "promoted_at"],
+        "user-index": ["user_key"],
+        "due-index": ["due_shard", "decays_at"],
+    }
+    assert {index["Projection"]["ProjectionType"] for index in indexes.values()} == {"KEYS_ONLY"}
+    assert "TimeToLiveSpecification" not in facts
 
 
 def test_indexes_project_nothing_that_an_access_changes() -> None:
@@ -80,9 +94,13 @@ def test_buckets_are_private_encrypted_and_forget() -> None:
         assert properties["BucketEncryption"]
         assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
         rule = properties["LifecycleConfiguration"]["Rules"][0]
-        assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}
-        days[flat(properties["BucketName"]).split("-prod")[0]] = rule["ExpirationInDays"]
-    assert days == {"agent-memory-transcripts": 3, "agent-memory-parked": 30}
+        after = rule["NoncurrentVersionExpiration"]["NoncurrentDays"]
+        days[flat(properties["BucketName"]).split("-prod")[0]] = (rule.get("ExpirationInDays"), after)
+    assert days == {
+        "agent-memory-transcripts": (3, 1),
+        "agent-memory-parked": (30, 1),
+        "agent-memory-knowledge": (None, 30),
+    }
     policies = resources(storage(env="prod"), "AWS::S3::BucketPolicy").values()
     assert len(policies) == STORES["AWS::S3::Bucket"]
     for policy in policies:
@@ -134,7 +152,7 @@ def test_objects_are_reached_only_under_the_tenants_prefix() -> None:
         for arn in map(flat, as_list(statement["Resource"])):
             if as_list(statement["Action"]) == ["s3:ListBucket"]:
                 [prefix] = statement["Condition"]["StringLike"]["s3:prefix"]
-                assert prefix in {"${aws:PrincipalTag/tenant_id}/*", "parked/${aws:PrincipalTag/tenant_id}/*"}
+                assert prefix.removesuffix("${aws:PrincipalTag/tenant_id}/*") in {"", "parked/", "semantic-memory/"}
             else:
                 assert arn.endswith("/${aws:PrincipalTag/tenant_id}/*")
 

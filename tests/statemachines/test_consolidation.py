@@ -11,7 +11,7 @@ from agent_memory.domain.models import RunTicket
 from support.machines import TaskFailed, Walk, definition, walk
 
 MACHINE = definition("consolidation")
-STEPS = ["DistillRun", "ScrubPii", "StoreEpisode", "RecordFeedback", "PublishRunConsolidated"]
+STEPS = ["DistillRun", "ScrubPii", "StoreEpisode", "ConfirmFact", "RecordFeedback", "PublishRunConsolidated"]
 TICKET = {
     "tenant_id": "acme",
     "agent_id": "travel",
@@ -22,8 +22,10 @@ TICKET = {
 SAID = "my card is 4111 1111 1111 1111"
 
 
-def decides(decision: str, **pointers: str) -> Any:
-    return lambda ticket: RunTicket.model_validate(ticket).decided(decision, **pointers).model_dump()
+def decides(decision: str, **pointers: object) -> Any:
+    return lambda ticket: (
+        RunTicket.model_validate(ticket).model_copy(update={**pointers, "decision": decision}).model_dump()
+    )
 
 
 def fails(_: dict[str, Any]) -> Any:
@@ -34,7 +36,8 @@ def run(**tasks: Any) -> Walk:
     standing_in = {
         "DistillRun": decides("distilled", artifacts_key="a"),
         "ScrubPii": decides("scrubbed", scrubbed_key="s"),
-        "StoreEpisode": decides("stored"),
+        "StoreEpisode": decides("stored", fact_indexes=(0,)),
+        "ConfirmFact": lambda _: {"decision": "observed", "fact_id": "f-1"},
         "RecordFeedback": decides("nothing_to_record"),
         "PublishRunConsolidated": lambda _: {"FailedEntryCount": 0},
         "ParkRun": lambda event: {"decision": "parked"},
@@ -69,6 +72,33 @@ def test_what_was_decided_is_published_with_ids_only(decision: str) -> None:
 )
 def test_feedback_counts_for_runs_that_are_kept(decision: str, counted: bool) -> None:
     assert ("RecordFeedback" in run(StoreEpisode=decides(decision)).states) is counted
+
+
+@pytest.mark.parametrize("decision", ["stored", "duplicate"])
+def test_every_fact_of_a_kept_run_is_confirmed_one_after_another(decision: str) -> None:
+    """Also of a duplicate: the run before may have ended between its episode and its facts."""
+    done = run(StoreEpisode=decides(decision, scrubbed_key="s", fact_indexes=(0, 3, 4)))
+    assert [item["fact_index"] for item in done.inputs["ConfirmFact"]] == [0, 3, 4]
+    for item in done.inputs["ConfirmFact"]:
+        ticket = RunTicket.model_validate({key: item[key] for key in item if key != "fact_index"})
+        assert (ticket.tenant_id, ticket.run_id, ticket.attempt, ticket.scrubbed_key) == ("acme", "r-1", 1, "s")
+    assert published(done)["decision"] == decision
+
+
+def test_a_run_without_facts_goes_on() -> None:
+    done = run(StoreEpisode=decides("stored"))
+    assert ("ConfirmFact" in done.inputs, done.status) == (False, "SUCCEEDED")
+
+
+@pytest.mark.parametrize("decision", ["erased", "expired_on_arrival"])
+def test_a_run_that_is_not_kept_confirms_nothing(decision: str) -> None:
+    assert "ConfirmFacts" not in run(StoreEpisode=decides(decision, fact_indexes=(0,))).states
+
+
+def test_what_becomes_of_a_fact_does_not_change_what_became_of_the_run() -> None:
+    done = run(ConfirmFact=lambda _: {"decision": "contested", "fact_id": "f-1", "reason": "negation"})
+    assert published(done)["decision"] == "stored"
+    assert "f-1" not in json.dumps(done.inputs["PublishRunConsolidated"])
 
 
 @pytest.mark.parametrize("step", ["DistillRun", "ScrubPii", "StoreEpisode"])
@@ -107,13 +137,18 @@ def test_a_run_that_cannot_even_be_parked_fails_loudly() -> None:
 
 
 def test_every_task_waits_a_bounded_time_and_retries_with_full_jitter() -> None:
+    facts = MACHINE["States"]["ConfirmFacts"]
     tasks = {name: state for name, state in MACHINE["States"].items() if state["Type"] == "Task"}
+    tasks |= facts["ItemProcessor"]["States"]
     assert set(tasks) == {*STEPS, "ParkRun"}
     for name, task in tasks.items():
         assert task["TimeoutSeconds"] > 0
         [retry] = task["Retry"]
         assert (retry["ErrorEquals"], retry["JitterStrategy"]) == (["States.ALL"], "FULL")
-        assert [c["ErrorEquals"] for c in task.get("Catch", [])] == ([] if name == "ParkRun" else [["States.ALL"]])
+        assert [c["ErrorEquals"] for c in task.get("Catch", [])] == (
+            [] if name in {"ParkRun", "ConfirmFact"} else [["States.ALL"]]
+        )
+    assert [c["ErrorEquals"] for c in facts["Catch"]] == [["States.ALL"]]
 
 
 def test_the_machine_decides_by_one_word_only() -> None:
@@ -123,8 +158,9 @@ def test_the_machine_decides_by_one_word_only() -> None:
             assert choice["Variable"] == "$.decision"
 
 
-def test_the_definition_passes_statelint() -> None:
+@pytest.mark.parametrize("name", ["consolidation", "ingestion"])
+def test_the_definition_passes_statelint(name: str) -> None:
     linter = Path(sys.executable).with_name("statelint")
-    file = Path(__file__).parents[2] / "statemachines" / "consolidation.asl.json"
+    file = Path(__file__).parents[2] / "statemachines" / f"{name}.asl.json"
     result = subprocess.run([linter, file], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout.strip(), result.stderr.strip()) == (0, "", "")

@@ -10,7 +10,7 @@ from typing import Any
 from app import build, committed_context
 from stacks.settings import Deployment, deployment_from
 
-ROOMS = ("storage", "consolidation", "access")
+ROOMS = ("storage", "knowledge", "consolidation", "access")
 NO_BUNDLING = {"aws:cdk:bundling-stacks": []}
 
 
@@ -24,16 +24,17 @@ def _synthesised(context: str) -> dict[str, dict[str, Any]]:
     with TemporaryDirectory() as outdir:
         app, deployment = build({**json.loads(context), **NO_BUNDLING}, outdir=outdir)
         assembly = app.synth()
+        found = {stack.stack_name: stack for stack in assembly.stacks}
+        names = {room: f"agent-memory-{deployment.env}-{room}" for room in ROOMS}
         return {
-            room: json.loads(
-                Path(assembly.get_stack_by_name(f"agent-memory-{deployment.env}-{room}").template_full_path).read_text()
-            )
-            for room in ROOMS
+            room: json.loads(Path(found[name].template_full_path).read_text())
+            for room, name in names.items()
+            if name in found
         }
 
 
 def templates(context: Mapping[str, object]) -> dict[str, dict[str, Any]]:
-    """The template of every room."""
+    """The template of every room; without `knowledge` where a Knowledge Base is given."""
     return _synthesised(json.dumps(dict(context), sort_keys=True))
 
 

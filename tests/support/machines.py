@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+CONTEXT = {"Execution": {"Name": "e-1"}}
 Task = Callable[[dict[str, Any]], Any]
 
 
@@ -26,12 +27,21 @@ class Walk:
     status: str = "RUNNING"
     states: list[str] = field(default_factory=list)
     inputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    waits: list[int] = field(default_factory=list)
     error: str | None = None
 
 
 def definition(name: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((ROOT / "statemachines" / f"{name}.asl.json").read_text())
     return loaded
+
+
+def all_states(machine: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The states of a machine and of the maps in it."""
+    found = []
+    for state in machine["States"].values():
+        found += [state, *all_states(state.get("ItemProcessor", {"States": {}}))]
+    return found
 
 
 def walk(machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[str, Any]) -> Walk:
@@ -43,6 +53,11 @@ def walk(machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[s
         if state["Type"] in {"Succeed", "Fail"}:
             done.status = "SUCCEEDED" if state["Type"] == "Succeed" else "FAILED"
             done.error = state.get("Error")
+        elif state["Type"] == "Wait":
+            done.waits.append(_at(state["SecondsPath"], data))
+            state_name = state["Next"]
+        elif state["Type"] == "Map":
+            state_name, data = _mapped(state, tasks, data, done)
         elif state["Type"] == "Choice":
             state_name = _chosen(state, data)
         elif state["Type"] == "Pass":
@@ -77,6 +92,23 @@ def _task(name: str, state: dict[str, Any], task: Task, data: dict[str, Any], do
     return caught["Next"], _placed(caught, data, failure)
 
 
+def _mapped(
+    state: dict[str, Any], tasks: Mapping[str, Task], data: dict[str, Any], done: Walk
+) -> tuple[str, dict[str, Any]]:
+    """One task for each item, one after another; the first that gives up ends them all."""
+    inner = state["ItemProcessor"]
+    name = inner["StartAt"]
+    task = {**inner["States"][name], "Next": "", "Catch": [{"Next": "caught", "ResultPath": "$.failure"}]}
+    for number, value in enumerate(_at(state["ItemsPath"], data)):
+        item = _filled(state["ItemSelector"], data, {**CONTEXT, "Map": {"Item": {"Index": number, "Value": value}}})
+        done.states.append(name)
+        followed, answer = _task(name, task, tasks[name], item, done)
+        if followed == "caught":
+            [caught] = state["Catch"]
+            return caught["Next"], _placed(caught, data, answer["failure"])
+    return state["Next"], data
+
+
 def _chosen(state: dict[str, Any], data: dict[str, Any]) -> str:
     for choice in state["Choices"]:
         if _at(choice["Variable"], data) == choice["StringEquals"]:
@@ -84,19 +116,22 @@ def _chosen(state: dict[str, Any], data: dict[str, Any]) -> str:
     return str(state["Default"])
 
 
-def _at(path: str, data: dict[str, Any]) -> Any:
-    value: Any = data
+def _at(path: str, data: dict[str, Any], context: Mapping[str, Any] = CONTEXT) -> Any:
+    value: Any = context if path.startswith("$$") else data
     for part in path.split(".")[1:]:
         value = value[part]
     return value
 
 
-def _filled(template: Any, data: dict[str, Any]) -> Any:
+def _filled(template: Any, data: dict[str, Any], context: Mapping[str, Any] = CONTEXT) -> Any:
     if isinstance(template, list):
-        return [_filled(item, data) for item in template]
+        return [_filled(item, data, context) for item in template]
     if not isinstance(template, dict):
         return template
-    return {k.removesuffix(".$"): _at(v, data) if k.endswith(".$") else _filled(v, data) for k, v in template.items()}
+    return {
+        key.removesuffix(".$"): _at(value, data, context) if key.endswith(".$") else _filled(value, data, context)
+        for key, value in template.items()
+    }
 
 
 def _placed(state: Mapping[str, Any], data: dict[str, Any], result: Any) -> dict[str, Any]:
