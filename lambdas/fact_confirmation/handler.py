@@ -22,7 +22,9 @@ METRICS = {
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     ticket = RunTicket.model_validate({name: event[name] for name in RunTicket.model_fields if name in event})
     own, tenant = services(), services().tenant(ticket.tenant_id)
-    doors = ConfirmDoors(tenant.facts, tenant.documents, tenant.claims, own.dirty, own.embedder, own.judge, own.rest)
+    doors = ConfirmDoors(
+        tenant.facts, tenant.documents, tenant.claims, own.dirty, own.embedder, own.judge, own.rest, own.now
+    )
     rules = ConfirmRules(own.settings, own.retention_rules)
     confirmed = confirm_fact(ticket, event["fact_index"], doors, rules, now=own.now())
     for one in confirmed.fresh:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import boto3
 from agent_memory import contract, settings, wiring
 from agent_memory.settings import Settings, settings_from
 from agent_memory.wiring import Services
+from botocore.client import BaseClient
 from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
@@ -69,6 +71,29 @@ def create_tables(dynamodb: Any) -> tuple[str, str]:
     return episodes, ledger
 
 
+def create_facts_table(dynamodb: Any) -> str:
+    """Create the facts table from contract.py and return its name."""
+    facts = f"{contract.FACTS_TABLE}-{ENVIRONMENT}"
+    texts = (contract.FACTS_PARTITION_KEY, contract.FACTS_SORT_KEY, contract.PENDING_KEY, contract.USER_KEY)
+    indexes = {
+        contract.PENDING_INDEX: (contract.PENDING_KEY, contract.PROMOTED_AT),
+        contract.USER_INDEX: (contract.USER_KEY,),
+        contract.DUE_INDEX: (contract.DUE_SHARD, contract.DECAYS_AT),
+    }
+    dynamodb.create_table(
+        TableName=facts,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in (*texts, contract.DUE_SHARD)]
+        + [{"AttributeName": name, "AttributeType": "N"} for name in (contract.PROMOTED_AT, contract.DECAYS_AT)],
+        KeySchema=_key(contract.FACTS_PARTITION_KEY, contract.FACTS_SORT_KEY),
+        GlobalSecondaryIndexes=[
+            {"IndexName": name, "KeySchema": _key(*keys), "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            for name, keys in indexes.items()
+        ],
+    )
+    return facts
+
+
 def _key(*names: str) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
 
@@ -98,6 +123,16 @@ class AwsAccount:
 
     def episodes(self) -> list[dict[str, Any]]:
         return self.items(self.settings.episodes_table)
+
+    def facts(self) -> list[dict[str, Any]]:
+        return self.items(self.settings.facts_table)
+
+    def knowledge(self) -> dict[str, bytes]:
+        """Every object of the knowledge bucket by its key."""
+        s3, bucket = self.client("s3"), self.settings.knowledge_bucket
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        keys = [found["Key"] for page in pages for found in page.get("Contents", ())]
+        return {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
     def executions(self) -> list[dict[str, Any]]:
         machine = self.settings.consolidation_machine
@@ -129,6 +164,10 @@ def _variables(episodes: str, ledger: str, refused: str, machine: str) -> dict[s
         "environment": ENVIRONMENT,
         "episodesTable": episodes,
         "ledgerTable": ledger,
+        "factsTable": f"{contract.FACTS_TABLE}-{ENVIRONMENT}",
+        "knowledgeBucket": f"agent-memory-knowledge-{ENVIRONMENT}-{ACCOUNT}",
+        "knowledgeBaseId": "KBTEST0001",
+        "dataSourceId": "DSTEST0001",
         "transcriptsBucket": f"agent-memory-transcripts-{ENVIRONMENT}-{ACCOUNT}",
         "parkedBucket": f"agent-memory-parked-{ENVIRONMENT}-{ACCOUNT}",
         "bus": f"{contract.BUS}-{ENVIRONMENT}",
@@ -166,10 +205,11 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
         for name in [name for name in os.environ if name.startswith(("AWS_ENDPOINT_URL", contract.ENVIRONMENT_PREFIX))]:
             del os.environ[name]
         episodes, ledger = create_tables(boto3.client("dynamodb"))
+        create_facts_table(boto3.client("dynamodb"))
         refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
         variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
         variables |= {contract.environment_variable(key): value for key, value in changes.items()}
-        for bucket in ("transcripts", "parked"):
+        for bucket in ("transcripts", "parked", "knowledge"):
             boto3.client("s3").create_bucket(Bucket=f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
         boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
         boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")
@@ -177,6 +217,19 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
             _forget_services()
             yield AwsAccount(variables)
     _forget_services()
+
+
+@contextmanager
+def calls_in_turn() -> Iterator[None]:
+    """Let threads call the account one at a time: moto's transactions are not atomic between threads, AWS's are."""
+    call, turn = BaseClient._make_api_call, threading.RLock()
+
+    def in_turn(self: BaseClient, *arguments: Any) -> Any:
+        with turn:
+            return call(self, *arguments)
+
+    with patch.object(BaseClient, "_make_api_call", in_turn):
+        yield
 
 
 def _forget_services() -> None:

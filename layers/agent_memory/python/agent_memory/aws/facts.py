@@ -50,6 +50,26 @@ class DynamoFacts:
         self._items = FactItems(tenant_id=tenant_id, due_shards=due_shards, ttl_days=ttl_days)
         self._transactions = transactions(client)
 
+    def take_turn(self, domain: str, owner: str, *, now: int, until: int) -> bool:
+        """Ask to be the one who reads and writes the domain next. It only spares others a read in vain: what keeps
+        facts right is the version of the head."""
+        free = "attribute_not_exists(#turn_until) OR #turn_until < :now OR #turn_owner = :owner"
+        values = item({":owner": owner, ":until": until, ":now": now})
+        return self._update_head(domain, "SET #turn_owner = :owner, #turn_until = :until", free, values)
+
+    def give_turn(self, domain: str, owner: str) -> None:
+        """Let the next one in."""
+        self._update_head(domain, "REMOVE #turn_owner, #turn_until", "#turn_owner = :owner", item({":owner": owner}))
+
+    def _update_head(self, domain: str, update: str, condition: str, values: Item) -> bool:
+        return self._update(
+            Key=self._items.key(domain, HEAD),
+            UpdateExpression=update,
+            ConditionExpression=condition,
+            ExpressionAttributeNames=names("turn_owner", "turn_until"),
+            ExpressionAttributeValues=values,
+        )
+
     def domain(self, domain: str) -> DomainFacts:
         """All facts of a domain with their observations, read consistently, every page."""
         # The head comes first: whatever is written after it was read makes the write that follows fail.
@@ -162,18 +182,20 @@ class DynamoFacts:
     def _mark(self, fact: Fact, update: str, values: dict[str, object], *words: str) -> bool:
         """Change what the store keeps beside a fact, as long as it is in the state and promotion that were seen."""
         used = {name: word for name, word in names("published", *words).items() if name in update}
+        return self._update(
+            Key=self._items.key(fact.domain, fact.fact_id),
+            UpdateExpression=f"{update} ADD #revision :one",
+            ConditionExpression=f"#state = :state AND #{PROMOTED_AT} = :promoted_at",
+            ExpressionAttributeNames=used | names("state", "revision", PROMOTED_AT),
+            ExpressionAttributeValues=item(
+                values | {":one": 1, ":state": fact.state, ":promoted_at": fact.promoted_at or 0}
+            ),
+        )
+
+    def _update(self, **request: Any) -> bool:
         with translating("dynamodb:UpdateItem on the facts table"):
             try:
-                self._client.update_item(
-                    TableName=self._table,
-                    Key=self._items.key(fact.domain, fact.fact_id),
-                    UpdateExpression=f"{update} ADD #revision :one",
-                    ConditionExpression=f"#state = :state AND #{PROMOTED_AT} = :promoted_at",
-                    ExpressionAttributeNames=used | names("state", "revision", PROMOTED_AT),
-                    ExpressionAttributeValues=item(
-                        values | {":one": 1, ":state": fact.state, ":promoted_at": fact.promoted_at or 0}
-                    ),
-                )
+                self._client.update_item(TableName=self._table, **request)
             except ClientError as error:
                 if error_code(error) == "ConditionalCheckFailedException":
                     return False
@@ -214,9 +236,9 @@ class DynamoFacts:
             "Update": {
                 "TableName": self._table,
                 "Key": self._items.key(seen.domain, HEAD),
-                "UpdateExpression": "SET #version = :next, #schema_version = :schema",
+                "UpdateExpression": "SET #version = :next, #schema_version = :schema REMOVE #turn_owner, #turn_until",
                 "ConditionExpression": "#version = :seen" if seen.version else "attribute_not_exists(#version)",
-                "ExpressionAttributeNames": names("version", "schema_version"),
+                "ExpressionAttributeNames": names("version", "schema_version", "turn_owner", "turn_until"),
                 "ExpressionAttributeValues": item(
                     {":next": seen.version + 1, ":schema": SCHEMA_VERSION}
                     | ({":seen": seen.version} if seen.version else {})

@@ -37,11 +37,14 @@ from agent_memory.domain.retention import RetentionRules
 # A transaction takes 100 actions; a candidate may touch its fact, its observation and the facts that it contradicts.
 MAX_CHANGES = 80
 ROUNDS = 14
-FIRST_REST, LONGEST_REST = 0.1, 3.0
+FIRST_REST, LONGEST_REST = 0.1, 1.5
+# Whoever confirms in a busy domain waits for a turn first: reading a whole domain in vain costs more than asking.
+TURNS, TURN_SECONDS = 60, 5
 
 
 class ConfirmDoors(NamedTuple):
-    """What confirming touches. *rest*: waits for a random part of so many seconds. *judge* None: nobody is asked."""
+    """What confirming touches. *rest*: waits for a random part of so many seconds. *time*: whole seconds, to wait by.
+    *judge* None: nobody is asked."""
 
     facts: Facts
     documents: FactDocuments
@@ -50,6 +53,7 @@ class ConfirmDoors(NamedTuple):
     embedder: Embedder
     judge: ChatModel | None
     rest: Callable[[float], None]
+    time: Callable[[], int]
 
 
 class ConfirmRules(NamedTuple):
@@ -116,6 +120,7 @@ class _Confirming:
             left = [i for i in sorted(self._embedded) if receipt.of(i) is None]
             if not left:
                 break
+            self._await_turn()
             written = self._write(receipt, left)
             if written == "erased":
                 return FactsConfirmed(asked=Confirmed(index=index, decision="erased", reason="tombstone"))
@@ -127,6 +132,14 @@ class _Confirming:
         if asked is not None:
             return FactsConfirmed(asked=asked, fresh=tuple(self._fresh.values()), counts=dict(self._counts))
         raise busy.get(index) or StoreBusyError("the facts of a domain kept changing while a run was confirmed")
+
+    def _await_turn(self) -> None:
+        for attempt in range(TURNS):
+            now = self._doors.time()
+            if self._doors.facts.take_turn(self._claim.domain, self._source, now=now, until=now + TURN_SECONDS):
+                return
+            self._counts["waits"] += 1
+            self._doors.rest(min(LONGEST_REST, FIRST_REST * 2**attempt))
 
     def _embed(self) -> dict[int, ModelBusyError]:
         """Embed what is open. One text that can't be embedded now holds up no other; it is tried again by itself."""
@@ -197,6 +210,8 @@ class _Confirming:
                 self._doors.dirty.note(self._claim.tenant_id, self._claim.domain, now=self._now)
             change = FactWrite(seen=seen, facts=changed, observations=tuple(batch.observations), receipt=receipt)
             written = self._doors.facts.write(change)
+        if written == "erased" or not changed:
+            self._doors.facts.give_turn(self._claim.domain, self._source)
         if written == "written":
             self._fresh |= {one.index: one for one in batch.decided}
             for fact in batch.promoted:

@@ -181,6 +181,11 @@ class Claims(Protocol):
 class Facts(Protocol):
     """The facts of ONE tenant. A key of another tenant raises CrossTenantError."""
 
+    def take_turn(self, domain: str, owner: str, *, now: int, until: int) -> bool:
+        """Ask to be the one who reads and writes the domain next. Advice only; `write` gives the turn back."""
+
+    def give_turn(self, domain: str, owner: str) -> None: ...
+
     def domain(self, domain: str) -> DomainFacts:
         """All facts of a domain with their observations, read consistently."""
 
