@@ -38,7 +38,15 @@ class StorageStack(cdk.Stack):
         self._removal = cdk.RemovalPolicy.RETAIN if deployment.retain_data else cdk.RemovalPolicy.DESTROY
         arn = deployment.encryption_key_arn
         self._key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
-        names = deployment.names
+        self._tables()
+        self._buckets()
+        self._user_key()
+        TenantRole(self, "TenantRole", deployment=deployment)
+        if deployment.empty_on_destroy:
+            self._tend_the_emptying_function()
+
+    def _tables(self) -> None:
+        names = self._deployment.names
         self._table(
             "Episodes",
             names.episodes_table,
@@ -61,13 +69,12 @@ class StorageStack(cdk.Stack):
             _key(contract.FACTS_SORT_KEY),
             indexes=_fact_indexes(),
         )
-        self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(deployment.transcript_days))
-        self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(deployment.parked_days))
-        self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(deployment.undo_days))
-        self._user_key()
-        TenantRole(self, "TenantRole", deployment=deployment)
-        if deployment.empty_on_destroy:
-            self._tend_the_emptying_function()
+
+    def _buckets(self) -> None:
+        names, asked = self._deployment.names, self._deployment
+        self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(asked.transcript_days))
+        self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(asked.parked_days))
+        self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(asked.undo_days))
 
     def _table(
         self,
