@@ -120,7 +120,7 @@ def _entry_text(entry: object, counts: Counter[str], limit: int = MAX_TEXT) -> t
 
 def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[CandidateFact]:
     for index, entry in enumerate(_listed(value)):
-        text, reason = _entry_text(entry, counts, MAX_FACT + 1)
+        text, reason = _entry_text(entry, counts, 2 * MAX_FACT)
         if len(text) > MAX_FACT:
             reason = "too_long"
         fields = entry if isinstance(entry, Mapping) else {}

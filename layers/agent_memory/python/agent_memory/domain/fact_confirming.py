@@ -4,6 +4,7 @@ All candidates of a run go into one transaction: the head of a domain orders its
 be ten turns in the queue of everybody else. The run's receipt tells the decision on each when it is asked for again.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from agent_memory.domain.fact_writes import (
 )
 from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision, Fact, FactState, SourceKind
 from agent_memory.domain.models import CandidateFact, Claim, Distillation, Model, RunTicket
+from agent_memory.domain.plain_text import one_line
 from agent_memory.domain.ports import ChatModel, Claims, DirtyDomains, Embedder, FactDocuments, Facts
 from agent_memory.domain.promotion import concerns_knowledge, publish
 from agent_memory.domain.retention import RetentionRules
@@ -158,6 +160,8 @@ class _Confirming:
 
     def _candidate(self, index: int, fact: CandidateFact) -> Candidate:
         claim, embedder = self._claim, self._doors.embedder
+        # One form for composed and decomposed letters, or equal sentences would not even be compared.
+        content = one_line(unicodedata.normalize("NFC", fact.content))
         return Candidate(
             tenant_id=claim.tenant_id,
             domain=claim.domain,
@@ -165,14 +169,14 @@ class _Confirming:
             run_id=claim.run_id,
             position=index,
             outcome=self._distillation.artifacts.outcome,
-            content=fact.content,
+            content=content,
             confidence=fact.confidence,
             evidence=fact.evidence,
             scope=fact.scope,
             user_ref=claim.user_ref,
             source=SourceKind(fact.source.value),
             source_hash=fact.source_hash,
-            vector=embedder.embed(fact.content),
+            vector=embedder.embed(content),
             embedding_model=embedder.model,
             valid_until=fact.valid_until,
         )
