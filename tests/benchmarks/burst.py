@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.crowd import Count, crowd_of
+from benchmarks.finished_runs import Count, crowd_of
 from benchmarks.stack import data_folder, figures, say, the_stack
 
 from local.layout import DEFAULT_STATE

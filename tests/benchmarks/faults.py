@@ -11,7 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from benchmarks.crowd import Count, crowd_of
+from benchmarks.finished_runs import Count, crowd_of
 from benchmarks.stack import BenchStack, data_folder, figures, say, the_stack
 
 from local.layout import DEFAULT_STATE
