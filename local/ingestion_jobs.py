@@ -80,20 +80,21 @@ class Ingestion:
     def ingest(self, documents: Iterable[tuple[str, bool]]) -> None:
         """Index single documents soon; each comes with whether its sidecar belongs to it."""
         for uri, sidecar in documents:
-            self._store.mark(uri, "STARTING")
+            self._store.mark([uri], "STARTING")
             self._direct.submit(self._ingest, uri, sidecar)
 
     def delete(self, uris: Iterable[str]) -> None:
         """Forget single documents soon."""
         for uri in uris:
             if self._store.document(uri) is not None:
-                self._store.mark(uri, "DELETING")
+                self._store.mark([uri], "DELETING")
                 self._direct.submit(self._delete, uri)
 
     def _new_job(self, description: str) -> dict[str, Any]:
         job_id = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(10))
         at = now()
-        job = {**self._ids, "ingestionJobId": job_id, "status": "STARTING", "startedAt": at, "updatedAt": at}
+        job: dict[str, Any] = {**self._ids, "ingestionJobId": job_id, "status": "STARTING"}
+        job |= {"startedAt": at, "updatedAt": at}
         job |= {"statistics": dict.fromkeys(STATISTICS, 0), "failureReasons": []}
         return job | ({"description": description} if description else {})
 
@@ -103,7 +104,7 @@ class Ingestion:
                 self._settle(job, "FAILED", "The service was restarted while the job ran.")
         for document in self._store.documents():
             if document.status in ("STARTING", "IN_PROGRESS", "DELETING"):
-                self._store.mark(document.uri, "FAILED", "The service was restarted.")
+                self._store.mark([document.uri], "FAILED", "The service was restarted.")
 
     def _run(self, job: dict[str, Any], stop: threading.Event) -> None:
         began = time.monotonic()
@@ -132,8 +133,8 @@ class Ingestion:
             if refusal:
                 self._count_refused(job, uri, *refusal)
             elif _changed(known.get(uri), etag, listing.sidecars.get(uri, "")):
-                self._store.mark(uri, "PENDING")
                 wanted.append(uri)
+        self._store.mark(wanted, "PENDING")
         for batch in _batches(wanted):
             if stop.is_set():
                 return
@@ -173,7 +174,7 @@ class Ingestion:
             return error
 
     def _count_refused(self, job: dict[str, Any], uri: str, status: str, reason: str) -> None:
-        self._store.mark(uri, status, reason)
+        self._store.mark([uri], status, reason)
         counts = job["statistics"]
         counts["numberOfDocumentsFailed" if status == "FAILED" else "numberOfDocumentsSkipped"] += 1
         told = f"{reason} [Files: {uri}]"[:REASON_CHARACTERS]
@@ -189,16 +190,16 @@ class Ingestion:
     def _ingest(self, uri: str, sidecar: bool) -> None:
         try:
             with self._indexing:
-                self._store.mark(uri, "IN_PROGRESS")
+                self._store.mark([uri], "IN_PROGRESS")
                 document = self._source.read(uri, sidecar=sidecar)
                 self._store.index([(document, self._embed(document.text))])
         except DocumentGoneError:
-            self._store.mark(uri, "FAILED", "The object does not exist.")
+            self._store.mark([uri], "FAILED", "The object does not exist.")
         except DocumentError as error:
-            self._store.mark(uri, "FAILED", str(error))
+            self._store.mark([uri], "FAILED", str(error))
         except Exception as error:
             log.error("ingestion of a document failed: %s", type(error).__name__)  # noqa: TRY400 - may hold content
-            self._store.mark(uri, "FAILED", f"The document could not be read: {type(error).__name__}.")
+            self._store.mark([uri], "FAILED", f"The document could not be read: {type(error).__name__}.")
 
     def _delete(self, uri: str) -> None:
         with self._indexing:

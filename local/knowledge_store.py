@@ -17,6 +17,8 @@ from local.knowledge_source import RESERVED, Document
 
 COLLECTION: Final = "knowledge"
 SCHEMA: Final = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS documents (
     uri TEXT PRIMARY KEY, etag TEXT, sidecar_etag TEXT, indexed INTEGER, status TEXT, reason TEXT, updated_at TEXT
 );
@@ -71,12 +73,13 @@ class KnowledgeStore:
     def documents(self) -> list[DocumentState]:
         return [_state(row) for row in self._rows(f"SELECT {COLUMNS} FROM documents ORDER BY uri")]  # noqa: S608 - our own
 
-    def mark(self, uri: str, status: str, reason: str = "") -> None:
-        """Note the status of a document; which version is indexed stays as it is."""
+    def mark(self, uris: Iterable[str], status: str, reason: str = "") -> None:
+        """Note the status of documents; which versions are indexed stays as it is."""
+        at = now()
         self._write(
             "INSERT INTO documents VALUES (?, '', '', 0, ?, ?, ?) ON CONFLICT (uri) DO UPDATE "
             "SET status = excluded.status, reason = excluded.reason, updated_at = excluded.updated_at",
-            [(uri, status, reason, now())],
+            [(uri, status, reason, at) for uri in uris],
         )
 
     def index(self, documents: Sequence[tuple[Document, list[float]]]) -> None:
