@@ -15,7 +15,7 @@ from local.layout import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KNOWLEDGE_BUCKET, KN
 from local.processes import Server
 
 IDS = {"knowledgeBaseId": KNOWLEDGE_BASE_ID, "dataSourceId": DATA_SOURCE_ID}
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class KnowledgeBaseUnderTest:
@@ -58,7 +58,7 @@ class KnowledgeBaseUnderTest:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (job := self.job(job_id))["status"] in ("STARTING", "IN_PROGRESS", "STOPPING"):
             assert time.monotonic() < deadline, job
-            time.sleep(0.02)
+            time.sleep(0.05)
         return job
 
     def sync(self) -> Any:
@@ -80,7 +80,7 @@ class KnowledgeBaseUnderTest:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (details := self.details(name)[0])["status"] in ("STARTING", "IN_PROGRESS", "PENDING", "DELETING"):
             assert time.monotonic() < deadline, details
-            time.sleep(0.02)
+            time.sleep(0.05)
         return details
 
     def retrieve(self, text: str, *, token: str | None = None, **search: Any) -> Any:
