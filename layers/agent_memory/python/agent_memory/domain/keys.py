@@ -80,3 +80,9 @@ def user_ref(secret: bytes, tenant_id: str, user_id: str) -> str:
     """Pseudonym of a user (u- and 32 hex digits): HMAC-SHA256 under a key derived per tenant."""
     tenant_secret = hmac.digest(secret, f"tenant:{tenant_id}".encode(), "sha256")
     return "u-" + hmac.digest(tenant_secret, user_id.encode("utf-8", "replace"), "sha256").hex()[:32]
+
+
+def fact_id(tenant_id: str, domain: str, agent_id: str, run_id: str, position: int) -> str:
+    """Id of the fact that the candidate at *position* of a run opens (f- and 32 hex digits)."""
+    parts = SEPARATOR.join((tenant_id, domain, agent_id, run_id, str(position)))
+    return "f-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
