@@ -1,13 +1,12 @@
 """The confirmation gate: a fact is believed when enough independent runs observed it, in whatever words."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_memory.domain.errors import CrossTenantError
 from agent_memory.domain.fact_hygiene import refusal
+from agent_memory.domain.fact_matching import matches
+from agent_memory.domain.fact_support import SPOKEN, support
 from agent_memory.domain.facts import (
     BELIEVED,
     EXPIRED,
@@ -20,22 +19,10 @@ from agent_memory.domain.facts import (
     FactChange,
     FactState,
     Observation,
-    SourceKind,
 )
 from agent_memory.domain.keys import fact_id
 from agent_memory.domain.models import FactScope, Outcome
-from agent_memory.domain.same_fact import Relation, Verdict, same_fact, thresholds_of
-
-_SPOKEN = frozenset({SourceKind.USER, SourceKind.AGENT})
-
-
-class _Match(NamedTuple):
-    """How the candidate, or a fact, stands to a known fact."""
-
-    fact: Fact
-    relation: Relation
-    cosine: float
-    close: bool
+from agent_memory.domain.same_fact import Relation
 
 
 def confirm(
@@ -55,25 +42,27 @@ def confirm(
         return Decision(action=Action.REFUSED, reason=reason)
     peers = _peers(candidate, known)
     observation = _observation(candidate, now)
-    matches = _matches((observation,), peers, judgements or {})
-    close_calls = tuple(match.fact.fact_id for match in matches if match.close)
-    same = [match for match in matches if match.relation is Relation.SAME]
+    found = matches((observation,), peers, judgements or {})
+    close_calls = tuple(match.fact.fact_id for match in found if match.close)
+    same = [match for match in found if match.relation is Relation.SAME]
     # A run that spoke for this fact before adds nothing, in whatever words and to whichever of its twins.
-    spoken = next((match.fact for match in same if _has_said(match.fact, observation)), None)
+    spoken = next((fact for fact in peers if _repeats(fact, observation)), None) or next(
+        (match.fact for match in same if _has_said(match.fact, observation)), None
+    )
     if spoken:
         return Decision(action=Action.REPEATED, reason="run_counted", fact=spoken, close_calls=close_calls)
     best = max(
         same, key=lambda match: (match.fact.state not in WITHDRAWN, match.cosine, match.fact.fact_id), default=None
     )
     if best is None:
-        before = _opened(candidate, now)
+        before = _opened(candidate, now, taken={fact.fact_id for fact in known})
         action, reason = Action.OPENED, "new"
     else:
         before = best.fact
         action, reason = Action.CONFIRMED, "same"
     fact = _observed(before, observation, now)
     rivals = [
-        match.fact for match in matches if match.relation is Relation.CONTRADICTS and match.fact.fact_id != fact.fact_id
+        match.fact for match in found if match.relation is Relation.CONTRADICTS and match.fact.fact_id != fact.fact_id
     ]
     fact, others, promoted = _settled(fact, observation, peers=peers, rivals=rivals, settings=settings, now=now)
     return Decision(
@@ -125,8 +114,12 @@ def _observation(candidate: Candidate, now: int) -> Observation:
     return Observation(observed_at=now, **{name: getattr(candidate, name) for name in shared})
 
 
-def _opened(candidate: Candidate, now: int) -> Fact:
-    identity = fact_id(candidate.tenant_id, candidate.domain, candidate.agent_id, candidate.run_id, candidate.position)
+def _opened(candidate: Candidate, now: int, taken: Collection[str]) -> Fact:
+    position = candidate.position
+    while (
+        identity := fact_id(candidate.tenant_id, candidate.domain, candidate.agent_id, candidate.run_id, position)
+    ) in taken:
+        position += 1000  # the run said something else at this position before
     opening = FactChange(
         at=now, state=FactState.OBSERVED, reason="first_observed", agent_id=candidate.agent_id, run_id=candidate.run_id
     )
@@ -145,14 +138,20 @@ def _opened(candidate: Candidate, now: int) -> Fact:
     )
 
 
+def _repeats(fact: Fact, observation: Observation) -> bool:
+    """Whether this very observation is there: a second delivery, however a judge may rule today."""
+    unchanged = (observation.run, observation.content, observation.source, observation.source_hash)
+    return any((known.run, known.content, known.source, known.source_hash) == unchanged for known in fact.observations)
+
+
 def _has_said(fact: Fact, observation: Observation) -> bool:
     """Whether the run counts already. A user's or the agent's word still adds to what a document said before."""
     earlier = [known for known in fact.observations if known.run == observation.run]
     if not earlier:
         return False
-    if any(known.source in _SPOKEN for known in earlier):
+    if any(known.source in SPOKEN for known in earlier):
         return True
-    return observation.source not in _SPOKEN and any(known.source_hash == observation.source_hash for known in earlier)
+    return observation.source not in SPOKEN and any(known.source_hash == observation.source_hash for known in earlier)
 
 
 def _observed(fact: Fact, observation: Observation, now: int) -> Fact:
@@ -164,38 +163,6 @@ def _observed(fact: Fact, observation: Observation, now: int) -> Fact:
             "last_confirmed_at": max(fact.last_confirmed_at, now),
         }
     )
-
-
-def support(observations: Sequence[Observation], *, distinct_users: bool) -> int:
-    """How many independent runs speak for a fact.
-
-    A run in which a user or the agent said it counts as it is. Runs that only have it from tools and documents
-    count as far as each can be given a document of its own.
-    """
-    spoken = {observation.run for observation in observations if observation.source in _SPOKEN}
-    documents: dict[tuple[str, str], set[str]] = {}
-    for observation in observations:
-        if observation.run not in spoken:
-            documents.setdefault(observation.run, set()).add(observation.source_hash or "")
-    runs = len(spoken) + _matched(documents)
-    if not distinct_users:
-        return runs
-    return min(runs, len({observation.user_ref for observation in observations if observation.user_ref}))
-
-
-def _matched(documents: Mapping[tuple[str, str], set[str]]) -> int:
-    """Size of the largest pairing of runs with documents (augmenting paths)."""
-    taken: dict[str, tuple[str, str]] = {}
-
-    def place(run: tuple[str, str], tried: set[str]) -> bool:
-        for document in sorted(documents[run] - tried):
-            tried.add(document)
-            if document not in taken or place(taken[document], tried):
-                taken[document] = run
-                return True
-        return False
-
-    return sum(place(run, set()) for run in sorted(documents))
 
 
 def _settled(
@@ -217,12 +184,13 @@ def _settled(
         )
 
     if not _reaches_threshold(fact, settings):
-        return fact, tuple(_contested(rival, fact, change(FactState.CONTESTED, "contradicted", fact.fact_id)) for rival in rivals
-                           if rival.state in BELIEVED and fact.fact_id not in rival.contested_by and fact.state is not FactState.RETIRED), False  # fmt: skip
+        objects = [] if fact.state is FactState.RETIRED else [r for r in rivals if _newly_contested(r, fact)]
+        contesting = change(FactState.CONTESTED, "contradicted", fact.fact_id)
+        return fact, tuple(_contested(rival, fact, contesting) for rival in objects), False
     # Other wordings of this fact may contradict facts that the newest wording does not.
     found = {
         match.fact.fact_id: match.fact
-        for match in _matches(fact.observations, peers, {})
+        for match in matches(fact.observations, peers, {})
         if match.relation is Relation.CONTRADICTS
     }
     found.update({rival.fact_id: rival for rival in rivals})
@@ -241,6 +209,10 @@ def _settled(
     return fact, others, True
 
 
+def _newly_contested(rival: Fact, fact: Fact) -> bool:
+    return rival.state in BELIEVED and fact.fact_id not in rival.contested_by
+
+
 def _contested(fact: Fact, rival: Fact, change: FactChange) -> Fact:
     return fact.moved(change, contested_by=(*fact.contested_by, rival.fact_id))
 
@@ -255,44 +227,3 @@ def _reaches_threshold(fact: Fact, settings: ConfirmationSettings) -> bool:
         counted = tuple(observation for observation in counted if observation.observed_at > last.at)
     distinct_users = settings.require_distinct_users and fact.scope is FactScope.DOMAIN
     return support(counted, distinct_users=distinct_users) >= settings.confirmation_threshold
-
-
-def _matches(
-    observations: Sequence[Observation], peers: Sequence[Fact], judgements: Mapping[str, Relation]
-) -> list[_Match]:
-    """Every known fact that is the same as what *observations* say, or contradicts it."""
-    wordings = [(fact, known) for fact in peers for known in _wordings(fact.observations)]
-    found: dict[str, list[tuple[Verdict, float]]] = {}
-    facts = {fact.fact_id: fact for fact in peers}
-    for own in _wordings(observations):
-        comparable = [(fact, known) for fact, known in wordings if known.embedding_model == own.embedding_model]
-        if not comparable:
-            continue
-        cosines = np.stack([known.vector for _, known in comparable]) @ own.vector
-        thresholds = thresholds_of(own.embedding_model)
-        for index in np.flatnonzero(cosines >= thresholds.related):
-            fact, known = comparable[index]
-            cosine = float(cosines[index])
-            verdict = same_fact(known.content, own.content, cosine=cosine, thresholds=thresholds)
-            found.setdefault(fact.fact_id, []).append((verdict, cosine))
-    matches = (
-        _joined(facts[identity], verdicts, judgements.get(identity)) for identity, verdicts in sorted(found.items())
-    )
-    return [match for match in matches if match.relation is not Relation.DIFFERENT or match.close]
-
-
-def _joined(fact: Fact, verdicts: list[tuple[Verdict, float]], judgement: Relation | None) -> _Match:
-    """One relation from the comparison with each wording: an objection outweighs likeness, likeness distance."""
-    cosine = max(cosine for _, cosine in verdicts)
-    if judgement is not None:
-        return _Match(fact, judgement, cosine, close=False)
-    relations = {verdict.relation for verdict, _ in verdicts}
-    relation = next(r for r in (Relation.CONTRADICTS, Relation.SAME, Relation.DIFFERENT) if r in relations)
-    return _Match(fact, relation, cosine, close=any(v.close_call for v, _ in verdicts if v.relation is relation))
-
-
-def _wordings(observations: Sequence[Observation]) -> list[Observation]:
-    """One observation per wording."""
-    return list(
-        {(observation.content, observation.embedding_model): observation for observation in observations}.values()
-    )

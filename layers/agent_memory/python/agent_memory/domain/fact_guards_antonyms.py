@@ -1,5 +1,7 @@
 """Words that exclude each other. Written by hand; stems, so every form of a word counts."""
 
+from typing import NamedTuple
+
 from agent_memory.domain.fact_guards_text import stem
 
 
@@ -101,6 +103,50 @@ mutable|immutable ; lossy|lossless ; verbose|terse ; case-sensitive|case-insensi
 vegetarian vegan|meat ; male|female ; smoker|non-smoker ; odd|even ; window|aisle ; above-ground|underground
 summer|winter ; monthly|yearly ; sunrise dawn|sunset dusk ; weekday|weekend ; copper|silver|gold|bronze
 square|round circular ; diesel|petrol electric ; ground|air ; nobody|everybody
+before|after upon following|during while ; front|behind ; bright brilliant|dim dull|dark
+intact undamaged unharmed|damaged broken defective ; drinkable edible safe|toxic poisonous
+shorten abbreviate|prolong lengthen ; peak surge soar|drop slump plunge dip ; stable steady|shaky volatile
+patient|hasty ; calm|nervous anxious ; accurate exact precise|inaccurate approximate vague
+active|passive idle dormant ; adult|child minor ; amateur|professional ; ascent|descent
+blocked stuck|unblocked cleared ; bottom|top ; brand-new|used second-hand refurbished
+broken|working functional ; careful cautious|careless reckless ; ceiling|ground ; charge|discharge
+cloudy|clear sunny ; common|unusual uncommon ; compliant|non-compliant ; confident|unsure uncertain
+confidential secret|public ; conservative|progressive ; convex|concave ; cooperative|competitive
+correct right|wrong incorrect mistaken ; crowded busy|deserted quiet ; customised custom|standard
+debug|release ; delayed late|punctual on-time ; dense|sparse ; dependent|independent ; direct|indirect
+domestic|foreign ; duplicate|unique ; durable|fragile ; dusty|spotless ; dynamic|fixed ; eager|reluctant
+eligible|ineligible barred ; entire|partial ; essential vital crucial|unimportant trivial ; even|uneven
+excited|bored ; exempt|liable subject ; explicit|implicit ; exterior|interior ; fair|unfair
+familiar|strange unfamiliar ; famous|obscure ; fertile|barren ; finite|infinite unlimited ; flat|steep
+flammable|fireproof ; floating|sinking ; float|sink ; formal|informal casual ; frequently often|rarely seldom
+friendly|hostile ; gradual gradually|sudden suddenly abrupt ; guaranteed|uncertain ; healthy|unhealthy
+honest|dishonest ; huge|minor ; humid damp moist|dry arid ; identical|distinct ; in-house|outsourced external
+initial|final ; inner|outer ; input|output ; insert|eject ; insured|uninsured ; interactive|batch
+intentional deliberate|accidental ; invite|exclude uninvite ; joint|separate ; landlocked|coastal ; lead|follow
+lease rent|own ; leaking|sealed watertight ; least|greatest ; left-handed|right-handed ; lenient|harsh
+limited|unlimited unrestricted ; linear|nonlinear ; literal|figurative ; live|recorded ; lower|upper
+loyal|disloyal ; malicious|benign harmless ; mature|immature ; mild|severe ; mobile portable|stationary fixed
+modern|outdated old-fashioned ; moving|parked stationary ; narrower|wider ; near|distant
+neat tidy|messy untidy ; noisy|silent ; obey|disobey ; occupied taken|vacant ; official|unofficial
+opaque|clear ; open-source|proprietary ; ordinary|special extraordinary ; original|copy ; overdue|settled
+overestimate|understate ; over-the-counter|prescription ; owner|tenant ; painful|painless
+parallel|sequential serial ; partial|total full ; peace|war ; persistent|ephemeral transient
+planned scheduled|unplanned unscheduled ; plenty|scarcity ; poisonous|edible ; popular|unpopular ; powerful|weak
+predator|prey ; prepaid|postpaid ; present|missing ; prevent|cause ; probable likely|unlikely improbable
+productive|unproductive ; proven|unproven ; pure|contaminated ; qualified|unqualified ; random|deterministic
+recent|outdated ; recommended|discouraged ; recommend|discourage ; recyclable|disposable ; refill|drain
+regular|irregular ; relevant|irrelevant ; reliable|unreliable flaky ; responsible|irresponsible
+restricted|unrestricted ; retail|bulk ; rigid|flexible ; safe|risky ; salty|unsalted ; satisfy|disappoint
+seasonal|year-round ; secure|insecure ; selfish|generous ; separate|together ; shiny|matte ; signed|unsigned
+silent|vocal ; similar|different ; slim|thick ; sober|intoxicated ; sold-out|available ; sparkling|still
+standing|seated ; start|abort ; stateless|stateful ; sterile|contaminated ; strict|relaxed
+successful|unsuccessful ; superior|inferior ; tall|short ; temporary|lasting ; thaw|freeze ; together|apart
+total|partial ; toward towards|away ; underage|adult ; unlimited|capped ; usual|unusual ; useful|useless
+valuable|worthless ; vacant|occupied ; verified|unverified ; victim|culprit ; voluntary|forced ; warn|reassure
+waterproof|permeable ; well|badly poorly ; wealthy|poor ; windy|calm ; winner|runner-up ; hire|layoff
+east|north|south|west ; monthly|weekly|daily|yearly ; metric|imperial ; singular|plural ; tea|coffee
+visa|mastercard ; android|ios ; windows|linux|macos ; english|german|french|spanish|italian|dutch|portuguese
+last previous|next upcoming
 """.replace("\n", ";")
     .strip(";")
     .split(";")
@@ -115,3 +161,22 @@ OPPOSITE_BEGINNINGS = tuple(
         "early|late day|night north|south east|west hard|soft big|small first|last read|write open|closed pay|free un|re de|re"
     ).split()
 )
+
+
+class Opposites(NamedTuple):
+    """One group: *poles* exclude each other; *complementary*: nothing lies between."""
+
+    poles: tuple[frozenset[str], ...]
+    complementary: bool
+
+
+GROUPS = (*(Opposites(poles, True) for poles in COMPLEMENTARY), *(Opposites(poles, False) for poles in CONTRARY))
+_GROUPS_OF: dict[str, list[int]] = {}
+for _number, _group in enumerate(GROUPS):
+    for _stem in frozenset().union(*_group.poles):
+        _GROUPS_OF.setdefault(_stem, []).append(_number)
+
+
+def groups_of(stems: frozenset[str]) -> list[Opposites]:
+    """The groups that *stems* touch, complementary ones first."""
+    return [GROUPS[number] for number in sorted({n for stem_ in stems for n in _GROUPS_OF.get(stem_, ())})]

@@ -2,7 +2,6 @@
 
 from agent_memory.domain.fact_guards_text import stem
 
-
 NEGATORS = frozenset("not no never nobody none nothing neither nowhere without hardly lack lacks lacking".split())
 # Verbs and adjectives that deny by themselves.
 DENYING = frozenset(stem(word) for word in "skip omit avoid ignore neglect impossible unable unavailable invalid incorrect unsupported unnecessary "

@@ -50,7 +50,11 @@ def names(text: str) -> frozenset[str]:
 
 
 def _is_name(token: Token, words: tuple[Token, ...], index: int) -> bool:
-    if any(c.isdigit() for c in token.surface) or token.word in _TITLES or token.word in UNITS and len(token.word) > 1:
+    if (
+        any(c.isdigit() for c in token.surface)
+        or token.word in _TITLES
+        or (token.word in UNITS and len(token.word) > 1)
+    ):
         return False
     if len(token.word) == 1 and token.word.isascii():
         return token.word not in "aix" and not _after_number(words, index)

@@ -41,7 +41,8 @@ _FRACTIONS = ((re.compile(r"\b(?:a|the) (?:pair|couple) of\b", re.I), lambda m: 
               (re.compile(r"([$\u20ac\u00a3]\s?\d[\d.,]*)\s?m\b", re.I), lambda m: f"{m[1]} million"), (re.compile(r"(\d),(\d{1,2})(?!\d)"), lambda m: f"{m[1]}.{m[2]}"),
               (re.compile(r"\bonce (?:an?|per|every|each)\b", re.I), lambda m: " per "), (re.compile(r"\btwice (?:an?|per|every|each)\b", re.I), lambda m: " 2 times per "),
               (re.compile(r"\bhalf (?:an? )?(second|minute|hour|day|year|dozen|million|litre|metre)\b|\bhalf-(hour|day)\b", re.I), lambda m: f" 0.5 {m[1] or m[2]} "),
-              (re.compile(r"\bhalf\b(?! past)", re.I), lambda m: " 50% "), (re.compile(r"\ba quarter of\b", re.I), lambda m: " 25% of "),
+              (re.compile(r"\bhalf\b(?! past)", re.I), lambda m: " 50% "), (re.compile(r"\bthree quarters of an hour\b", re.I), lambda m: " 45 minutes "), (re.compile(r"\bthree quarters of\b", re.I), lambda m: " 75% of "),
+        (re.compile(r"\ba quarter of\b", re.I), lambda m: " 25% of "),
               (re.compile(r"\b(?:twice|double[sd]?)\b", re.I), lambda m: " 2x "), (re.compile(r"\b(?:triple[sd]?|thrice)\b", re.I), lambda m: " 3x "))  # fmt: skip
 _ONE_UNIT = re.compile(r"\b(?:an?|one|single) (?=(?P<unit>[a-z]+)\b)", re.I)
 _PHRASE_END = re.compile(

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -47,7 +48,7 @@ _SPELLINGS = str.maketrans(
         "\u2044": "/",
     }
 )
-_CONTRACTIONS = (
+_CONTRACTIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\b(?:can't|cannot|cant)\b", re.I), "can not"),
     (re.compile(r"\bwon't\b", re.I), "will not"),
     (
@@ -55,6 +56,8 @@ _CONTRACTIONS = (
         r"\1 not",
     ),
     (re.compile(r"\bno[ -]one\b", re.I), "nobody"),
+    (re.compile(r"\b(?:nobody|none|nothing) (?:but|except|other than)\b", re.I), "only"),
+    (re.compile(r"\bdegrees? (celsius|fahrenheit|c|f)\b", re.I), lambda match: "\u00b0" + match[1][0]),
     (re.compile(r"(?<=[A-Za-z])'s\b"), ""),
     (re.compile(r"\b([ap])\.\s?m\b\.?", re.I), r"\1m"),
     (re.compile(r"\be-mail", re.I), "email"),

@@ -11,7 +11,7 @@ time 3600 h hr hrs hour hours
 time 86400 day days
 time 604800 week weeks wk wks
 month 1 month months
-month 3 quarters
+month 3 quarter quarters
 month 12 year years yr yrs
 mass 1/1000 mg milligram milligrams
 mass 1 g gram grams
@@ -119,8 +119,8 @@ BOUNDS = tuple(
          "(?:not|never) (?:go(?:es)? )?(?:above|over|beyond)", "≤|<=", "\u2264"),
         ("no less than|no fewer than|(?:not|never)(?: \\w+){0,2} (?:less|fewer) than|at least|minimum(?: of)?|min of|no earlier than|not earlier than|or more|or later|and up|"
          "upwards of|(?:not|never) (?:go(?:es)? )?(?:below|under)", "≥|>=", "\u2265"),
-        ("more than|greater than|over|above|exceed(?:s|ing)?|beyond|longer than|higher than|later than", "(?<![-=<])>(?!=)", "\u226b"),
-        ("less than|fewer than|under|below|shorter than|lower than|earlier than", "<(?!=)", "\u226a"),
+        ("(?:more|greater|heavier|longer|larger|bigger|higher|taller|older|later|wider|deeper) than|over|above|exceed(?:s|ing)?|beyond", "(?<![-=<])>(?!=)", "\u226b"),
+        ("(?:less|fewer|lighter|shorter|smaller|lower|younger|earlier|cheaper|narrower) than|under|below", "<(?!=)", "\u226a"),
         ("about|around|approximately|approx|roughly|circa|nearly|almost", "~|≈", "\u2248"),
         ("exactly|precisely", "", "\u2261"),
     )

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from agent_memory.domain import fact_guards_lexicon as lexicon
-from agent_memory.domain.fact_guards_antonyms import COMPLEMENTARY, CONTRARY, OPPOSITE_BEGINNINGS
+from agent_memory.domain.fact_guards_antonyms import OPPOSITE_BEGINNINGS, groups_of
 from agent_memory.domain.fact_guards_text import Finding, Relation, Token, normalise, tokens
 
 # A negation that belongs to a bound, or that negates nothing; it leaves before negations are counted.
@@ -105,17 +105,16 @@ def polarity_findings(a: str, b: str) -> list[Finding]:
     first, second = reading(a, b), reading(b, a)
     turned = bool(first.negations) != bool(second.negations)
     findings = []
-    for complementary, groups in ((True, COMPLEMENTARY), (False, CONTRARY)):
-        for poles in groups:
-            pair = _opposed(poles, first.stems, second.stems)
-            if pair is None:
-                continue
-            # One of the two poles is negated, the other is not: both say the same, if nothing lies between.
-            if complementary and turned and ((pair[0] & first.negated) or (pair[1] & second.negated)):
-                turned = False
-                findings.append(Finding(Relation.SAME, "negated_antonym", close=True))
-            else:
-                findings.append(Finding(Relation.CONTRADICTS, "antonym"))
+    for group in groups_of(first.stems - second.stems):
+        pair = _opposed(group.poles, first.stems, second.stems)
+        if pair is None:
+            continue
+        # One of the two poles is negated, the other is not: both say the same, if nothing lies between.
+        if group.complementary and turned and ((pair[0] & first.negated) or (pair[1] & second.negated)):
+            turned = False
+            findings.append(Finding(Relation.SAME, "negated_antonym", close=True))
+        else:
+            findings.append(Finding(Relation.CONTRADICTS, "antonym"))
     if _opposite_words(first.stems, second.stems):
         findings.append(Finding(Relation.CONTRADICTS, "antonym"))
     if turned:
@@ -126,17 +125,12 @@ def polarity_findings(a: str, b: str) -> list[Finding]:
 
 
 def _opposite_words(a: frozenset[str], b: frozenset[str]) -> bool:
-    only_a, only_b = a - b, b - a
-    return any(
-        (one.startswith(first) and other == second + one[len(first) :])
-        or (one.startswith(second) and other == first + one[len(second) :])
-        for one in only_a
-        if len(one) > 4
-        for other in only_b
-        if len(other) > 4
-        for first, second in OPPOSITE_BEGINNINGS
-        if one[-3:] == other[-3:]
-    )
+    pairs = ((x, y) for x in a - b for y in b - a if x[-3:] == y[-3:] and min(len(x), len(y)) > 4)
+    return any(_turned_round(x, y) or _turned_round(y, x) for x, y in pairs)
+
+
+def _turned_round(x: str, y: str) -> bool:
+    return any(x.startswith(first) and y == second + x[len(first) :] for first, second in OPPOSITE_BEGINNINGS)
 
 
 def _opposed(

@@ -8,7 +8,8 @@ from agent_memory.domain.memory_context import PREAMBLE, strip_memory_context
 # A long clause is still a fact; a page is a document.
 MAX_CHARACTERS = 4000
 _QUESTION = re.compile(
-    r"[?\uff1f\u061f]\s*[\"')\]]*$|^(?:who|what|when|where|why|how|which) (?:is|are|was|were|do|does|did|can|should|will|much|many)\b",
+    r"[?\uff1f\u061f]\s*[\"')\]]*$"
+    r"|^(?:who|what|when|where|why|how|which) (?:is|are|was|were|do|does|did|can|should|will|much|many)\b",
     re.I,
 )
 _INSTRUCTION = re.compile(
@@ -16,8 +17,11 @@ _INSTRUCTION = re.compile(
     r"|\b(?:notes?|message|instructions?) (?:to|for) (?:the |all |any )?(?:ai|llm|agents?|assistants?|models?|bots?)\b"
     r"|\b(?:ai|llm) (?:agents?|assistants?|models?) (?:must|should|shall|have to|need to)\b"
     r"|\byou(?: \w+)? (?:must|should|shall|have to|need to|are now|will now|are an? (?:ai|assistant|agent))\b"
-    r"|\b(?:always|please|never|do not|you)? ?remember (?:to|that you)\b|\bfrom now on\b|\b(?:system|developer) (?:prompt|message)\b"
-    r"|^(?:system|assistant|agent|ai|user|human) ?:|\bdo not (?:tell|inform|mention|reveal|ask)\b|\bwithout (?:telling|asking) (?:the )?(?:user|human|operator)\b",
+    r"|\b(?:always|please|never|do not|you)? ?remember (?:to|that you)\b"
+    r"|\bfrom now on\b|\b(?:system|developer) (?:prompt|message)\b"
+    r"|^(?:system|assistant|agent|ai|user|human) ?:"
+    r"|\bdo not (?:tell|inform|mention|reveal|ask)\b"
+    r"|\bwithout (?:telling|asking) (?:the )?(?:user|human|operator)\b",
     re.I,
 )
 _MEMORY = re.compile(r"</?agent-memory\b|^\s*(?:episode|fact|procedure) \d+ of \d+:", re.I | re.M)

@@ -19,6 +19,8 @@ from agent_memory.domain.fact_guards_words import (
 )
 from agent_memory.domain.models import Model
 
+__all__ = ["THRESHOLDS", "Relation", "Thresholds", "Verdict", "guard_findings", "same_fact", "thresholds_of"]
+
 
 # A judge may be asked about pairs that miss what is needed by this much.
 CLOSE_MARGIN = 0.1
