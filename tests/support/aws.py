@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from unittest.mock import patch
 
@@ -13,13 +13,18 @@ import boto3
 from agent_memory import contract, settings, wiring
 from agent_memory.settings import Settings, settings_from
 from agent_memory.wiring import Services
+from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 ENVIRONMENT = "test"
-# The wall clock of the fakes: S3 and STS of moto use the real one, the product's rules take this.
 USER_KEY = b"0123456789abcdef0123456789abcdef"
+
+
+# Every test opens its clients anew; reading the service models again each time is most of what that costs.
+_model = cache(JSONFileLoader().load_file)
+JSONFileLoader.load_file = lambda _, path: _model(path)
 
 
 def create_tables(dynamodb: Any) -> tuple[str, str]:

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
-from agent_memory.domain.keys import identifier, label
+from agent_memory.domain.keys import identifier, label, user_identity
 from agent_memory.domain.models import Model, Outcome
-from agent_memory.domain.outgoing import as_json, messages_of
+from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, zoned
 from agent_memory.wiring import Deployment
 
 __all__ = ["AgentMemory", "Handover", "Recall", "RecalledItem", "hand_over"]
@@ -130,7 +130,7 @@ class AgentMemory:
             "task": as_json(task),
             "task_type": None if task_type is None else label(task_type, "task_type"),
             "domain": None if domain is None else label(domain, "domain"),
-            "user_id": user_id,
+            "user_id": user_identity(user_id),
             "tiers": None if tiers is None else list(tiers),
             "max_episodes": max_episodes,
             "max_context_tokens": max_context_tokens,
@@ -167,24 +167,20 @@ class AgentMemory:
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
-        detail: dict[str, object] = {
+        detail = {
             "schema_version": SCHEMA_VERSION,
             "tenant_id": self.tenant_id,
             "agent_id": self.agent_id,
             "run_id": identifier(run_id, "run_id"),
-            "ended_at": _zoned(ended_at),
+            "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
-        }
-        optional = {
-            "task": task,
-            "task_type": None if task_type is None else label(task_type, "task_type"),
-            "domain": None if domain is None else label(domain, "domain"),
-            "user_id": user_id,
-            "outcome": None if outcome is None else _outcome(outcome),
+            "memory": feedback(context_id or (recall.context_id if recall else None), used),
             "artifacts": artifacts,
-            "memory": _memory(recall, context_id, used),
+            **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
         }
-        detail |= {name: value for name, value in optional.items() if value is not None}
+        return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
+
+    def _handed_over(self, run_id: str, detail: Mapping[str, object]) -> Handover:
         try:
             return hand_over(self._deployment, detail)
         except RefusedInputError:
@@ -192,7 +188,7 @@ class AgentMemory:
         except AgentMemoryError as error:
             if self.strict:
                 raise
-            warnings.warn(f"run {run_id} was not handed over to memory: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"run {run_id} was not handed over to memory: {error}", RuntimeWarning, stacklevel=3)
             return Handover(run_id=run_id, sent=False, reason=str(error))
 
 
@@ -219,33 +215,6 @@ def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
 
 def _text(value: object) -> str:
     return json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _outcome(value: Outcome | str) -> str:
-    try:
-        return Outcome(value).value
-    except ValueError:
-        raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}") from None
-
-
-def _zoned(value: datetime | str | None) -> str:
-    rule = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
-    if value is None:
-        return datetime.now(UTC).isoformat(timespec="seconds")
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise RefusedInputError("ended_at", rule) from None
-    if moment.tzinfo is None:
-        raise RefusedInputError("ended_at", rule)
-    return moment.isoformat()
-
-
-def _memory(recall: Recall | None, context_id: str | None, used: Sequence[str]) -> dict[str, object] | None:
-    found = context_id or (recall.context_id if recall else None)
-    if found is None:
-        return None
-    return {"context_id": found, "used": list(used)}
 
 
 def _recall_from(answer: Mapping[str, object]) -> Recall:

@@ -6,11 +6,15 @@ Adapters are imported inside the properties so that a function loads only what i
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.decay import DecayRules
+from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import identifier
+from agent_memory.domain.retention import RetentionRules
 from agent_memory.settings import Settings, settings, settings_from
 
 if TYPE_CHECKING:
@@ -23,9 +27,13 @@ if TYPE_CHECKING:
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine
     from agent_memory.aws.queues import RefusedQueue
+    from agent_memory.aws.registry import TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
+    from agent_memory.domain.distillery import Distillery
+    from agent_memory.domain.privacy import Policy
+    from agent_memory.domain.recall_request import RecallRules
 
 MAX_CACHED_TENANTS = 64
 
@@ -46,7 +54,11 @@ class TenantServices:
 
         s = self._services.settings
         return DynamoEpisodes(
-            self._client("dynamodb"), table=s.episodes_table, ledger_table=s.ledger_table, tenant_id=self.tenant_id
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
         )
 
     @cached_property
@@ -78,6 +90,53 @@ class Services:
     def now(self) -> int:
         """Whole epoch seconds UTC; rules take it as an argument."""
         return int(time.time())
+
+    def clock(self) -> float:
+        """Monotonic seconds, for deadlines."""
+        return time.monotonic()
+
+    @cached_property
+    def recall_rules(self) -> "RecallRules":
+        """The deployment's part in a recall."""
+        from agent_memory.domain.recall_request import recall_rules
+
+        s = self.settings
+        return recall_rules(
+            budget_ms=s.bootstrap_budget_ms,
+            max_episodes=s.max_episodes,
+            max_context_tokens=s.max_context_tokens,
+            episode_floor=s.episode_floor,
+            tiers_by_task_type=s.json_setting("tiers_by_task_type"),
+            shared_agents=s.json_setting("shared_agents"),
+        )
+
+    def publish(self, detail_type: str, detail: Mapping[str, object]) -> None:
+        """Put one of our own events on the bus; opening it may be refused as well, so it happens here."""
+        self.bus.publish(detail_type, detail)
+
+    @cached_property
+    def decay_rules(self) -> DecayRules:
+        """The deployment's decay settings, as the rules take them."""
+        s = self.settings
+        return DecayRules(
+            w_recency=s.w_recency,
+            w_access=s.w_access,
+            w_frequency=s.w_frequency,
+            max_access_baseline=s.max_access_baseline,
+            threshold=s.relevance_threshold,
+            prune_days=s.prune_days,
+            calibration=s.decay_calibration,
+        )
+
+    @cached_property
+    def retention_rules(self) -> RetentionRules:
+        """The deployment's retention, as the rules take it."""
+        s = self.settings
+        return RetentionRules(
+            memory_ttl_days=s.memory_ttl_days,
+            failed_retention_days=s.failed_retention_days,
+            parked_days=s.parked_days,
+        )
 
     def tenant(self, tenant_id: str) -> TenantServices:
         """The services of one tenant, on credentials that carry its session tag."""
@@ -117,10 +176,35 @@ class Services:
         return ComprehendDetector(self.sessions.own_client("comprehend"))
 
     @cached_property
+    def privacy_policy(self) -> "Policy":
+        from agent_memory.domain.privacy import policy_from
+
+        s = self.settings
+        return policy_from(
+            types=s.pii_types,
+            min_score=s.pii_min_score,
+            allow=s.pii_allow,
+            unsupported_language=s.pii_unsupported_language,
+        )
+
+    @cached_property
     def chat_model(self) -> "BedrockChatModel":
         from agent_memory.aws.chat_model import BedrockChatModel
 
         return BedrockChatModel(self._named("bedrock_model_id"))
+
+    @cached_property
+    def distillery(self) -> "Distillery":
+        """The deployment's way to distil a run."""
+        from agent_memory.domain.distillery import Distillery
+        from agent_memory.domain.privacy import scrub_texts
+
+        s = self.settings
+        model = self.chat_model if s.distiller == "model" else None
+        scrub = (
+            (lambda texts: scrub_texts(texts, self.detector, self.privacy_policy).texts) if s.scrub_transcript else None
+        )
+        return Distillery(model, max_tokens=s.distil_max_tokens, min_confidence=s.run_min_confidence, scrub=scrub)
 
     @cached_property
     def user_refs(self) -> "SecretUserRefs":
@@ -146,11 +230,27 @@ class Services:
 
         return RefusedQueue(self.sessions.own_client("sqs"), url=self._named("refused_queue"))
 
+    @cached_property
+    def registry(self) -> "TenantRegistry":
+        from agent_memory.aws.registry import TenantRegistry
+
+        return TenantRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
 
 @cache
 def services() -> Services:
     """The services of this process."""
     return Services(settings())
+
+
+def open_for_recall() -> None:
+    """Open, while the function is being loaded, what every recall needs: its first caller has a deadline.
+
+    A deployment that lacks a setting is left to the first call, which says so.
+    """
+    with suppress(AgentMemoryError):
+        own = services()
+        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb")
 
 
 class Deployment:

@@ -8,58 +8,23 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    NoCredentialsError,
-    NoRegionError,
-    PartialCredentialsError,
-    ProfileNotFound,
-)
 
+from agent_memory.aws.failures import REFUSED, translating
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, PARAMETER_ROOT
 from agent_memory.domain.errors import (
     AccessRefusedError,
-    AgentMemoryError,
     ConfigurationError,
     RefusedInputError,
     RetryableError,
 )
 from agent_memory.domain.keys import run_prefix
 
-REFUSED = {
-    "AccessDenied",
-    "AccessDeniedException",
-    "UnauthorizedOperation",
-    "NotAuthorizedForSourceException",
-    "UnrecognizedClientException",
-    "InvalidClientTokenId",
-    "ExpiredToken",
-    "ExpiredTokenException",
-}
 PUT_ATTEMPTS = 5
-
-
-def _translated(error: BotoCoreError | ClientError, action: str) -> AgentMemoryError:
-    """Our word for an SDK error, naming the action and never the content."""
-    if isinstance(error, ClientError):
-        code = str(error.response.get("Error", {}).get("Code", "Unknown"))
-        if code in REFUSED:
-            return AccessRefusedError(f"{action} was refused ({code}): check the policy of the caller's role")
-        return RetryableError(f"{action} failed ({code})")
-    if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
-        return AccessRefusedError(f"{action} needs AWS credentials: set AWS_PROFILE or run on a role")
-    if isinstance(error, NoRegionError):
-        return ConfigurationError("no AWS region: set AWS_REGION to the region of the deployment")
-    return RetryableError(f"{action} could not reach the service ({type(error).__name__})")
-
-
-def _raise(error: BotoCoreError | ClientError, action: str) -> NoReturn:
-    raise _translated(error, action) from None
+NOT_THIS_TENANT = "NotAuthorizedForSourceException"
 
 
 class Clients:
@@ -76,10 +41,11 @@ class Clients:
     def get(self, service: str) -> Any:
         """The client of *service*."""
         if service not in self._made:
-            try:
-                self._made[service] = boto3.session.Session().client(service, config=self._config)
-            except BotoCoreError as error:
-                _raise(error, f"opening {service}")
+            with translating(f"opening {service}"):
+                session = boto3.session.Session()
+                if session.region_name is None:
+                    raise ConfigurationError("no AWS region: set AWS_DEFAULT_REGION to the region of the deployment")
+                self._made[service] = session.client(service, config=self._config)
         return self._made[service]
 
 
@@ -95,12 +61,10 @@ class SsmDirectory:
         """All parameters of the environment, by their short names."""
         root = f"{PARAMETER_ROOT}/{self.environment}/"
         found: dict[str, str] = {}
-        try:
+        with translating(f"ssm:GetParametersByPath on {root}"):
             pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
             for page in pages:
                 found |= {p["Name"].removeprefix(root): p["Value"] for p in page["Parameters"]}
-        except (BotoCoreError, ClientError) as error:
-            _raise(error, f"ssm:GetParametersByPath on {root}")
         if not found:
             raise ConfigurationError(
                 f"no agent-memory deployment called {self.environment!r} here (nothing under {root}): deploy it with "
@@ -128,13 +92,11 @@ class BootstrapFunction:
 
     def ask(self, question: Mapping[str, object]) -> dict[str, object]:
         """Invoke once. Raises RefusedInputError when the function refuses the question."""
-        try:
+        with translating("lambda:InvokeFunction on the bootstrap function"):
             response = self._client.invoke(FunctionName=self._function, Payload=json.dumps(question).encode())
             body = response["Payload"].read()
-        except (BotoCoreError, ClientError) as error:
-            _raise(error, "lambda:InvokeFunction on the bootstrap function")
         if response.get("FunctionError"):
-            raise RetryableError("the bootstrap function failed; its log in CloudWatch says why")
+            raise RetryableError("the bootstrap function failed; its log says why")
         try:
             answer = json.loads(body)
         except ValueError:
@@ -163,18 +125,14 @@ class ClientEvents:
         for attempt in range(PUT_ATTEMPTS):
             if attempt:
                 self._pause(0.1 * 2**attempt)
-            try:
+            with translating("events:PutEvents on the bus of agent-memory"):
                 response = self._client.put_events(Entries=[entry])
-            except (BotoCoreError, ClientError) as error:
-                _raise(error, "events:PutEvents on the bus of agent-memory")
             result = response["Entries"][0]
             if not response.get("FailedEntryCount") and result.get("EventId"):
                 return str(result["EventId"])
             code = str(result.get("ErrorCode", "Unknown"))
-            if code in REFUSED:
-                raise AccessRefusedError(
-                    f"events:PutEvents was refused ({code}): check the policy of the caller's role"
-                )
+            if code in REFUSED or code == NOT_THIS_TENANT:
+                raise AccessRefusedError(f"events:PutEvents as {self._source} was refused ({code})")
         raise RetryableError(f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})")
 
 
@@ -191,13 +149,7 @@ class TranscriptUploads:
         content = transcript.encode()
         name = f"upload-{hashlib.sha256(content).hexdigest()}.json.gz"
         key = run_prefix(self._tenant_id, agent_id, run_id) + name
-        try:
-            self._client.put_object(
-                Bucket=self._bucket,
-                Key=key,
-                Body=gzip.compress(content, mtime=0),
-                ContentType="application/gzip",
-            )
-        except (BotoCoreError, ClientError) as error:
-            _raise(error, "s3:PutObject on the transcripts bucket")
+        body = gzip.compress(content, mtime=0)
+        with translating("s3:PutObject on the transcripts bucket"):
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/gzip")
         return f"s3://{self._bucket}/{key}"

@@ -9,6 +9,8 @@ from agent_memory.domain.errors import RefusedInputError
 SEPARATOR = "#"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_USER_IDENTITY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,256}")
+USER_IDENTITY_RULE = "must be text of 1 to 256 characters without control characters"
 IDENTIFIER_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, and not dots alone"
 LABEL_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : -, and not dots alone"
 
@@ -26,6 +28,18 @@ def label(value: object, field: str) -> str:
     """Like identifier, for domain and task_type: no `@`, because an address is personal data."""
     if not isinstance(value, str) or not _LABEL.fullmatch(value) or not value.strip("."):
         raise RefusedInputError(field, LABEL_RULE)
+    return value
+
+
+def user_identity(value: object, field: str = "user_id") -> str | None:
+    """Return a user_id as the text that its pseudonym is made of; absent and empty are None.
+
+    Every door must read it the same way, or a person's memories would hang under two pseudonyms.
+    """
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not value.strip() or not _USER_IDENTITY.fullmatch(value):
+        raise RefusedInputError(field, USER_IDENTITY_RULE)
     return value
 
 

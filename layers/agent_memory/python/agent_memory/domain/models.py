@@ -247,6 +247,7 @@ class ParkedRun(Model):
     parked_at: int
     expires_at: int
     content_key: str
+    ended_at: int = 0
     user_ref: str | None = None
 
 

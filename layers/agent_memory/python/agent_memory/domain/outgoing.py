@@ -3,15 +3,19 @@
 Nothing in a transcript may stop a run from being handed over: what JSON can't hold becomes a named gap.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from uuid import UUID
 
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.keys import label, user_identity
+from agent_memory.domain.models import Outcome
 
+TIME_RULE = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
 # EventBridge reads at most 1,000 levels; no real message comes near this.
 MAX_DEPTH = 60
 
@@ -26,12 +30,43 @@ def messages_of(messages: object) -> list[object]:
     return plain
 
 
-def as_json(value: object, depth: int = 0) -> object:
-    """Return *value* as what JSON can hold."""
-    if depth > MAX_DEPTH:
-        return "[nested too deep]"
+def zoned(value: object) -> str:
+    """Return a time that has a zone as ISO 8601."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        moment = None
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise RefusedInputError("ended_at", TIME_RULE)
+    return moment.isoformat()
+
+
+def about(*, task: object, task_type: object, domain: object, user_id: object, outcome: object) -> dict[str, object]:
+    """Return what the caller says of its run; what it does not say is None."""
+    if task is not None and not isinstance(task, str):
+        raise RefusedInputError("task", "must be text")
+    if outcome is not None and outcome not in list(Outcome):
+        raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}")
+    return {
+        "task": task,
+        "task_type": None if task_type is None else label(task_type, "task_type"),
+        "domain": None if domain is None else label(domain, "domain"),
+        "user_id": user_identity(user_id),
+        "outcome": outcome,
+    }
+
+
+def feedback(context_id: str | None, used: Sequence[str]) -> dict[str, object] | None:
+    """Return which of the memories that a recall returned were used, or None when there was no recall."""
+    if isinstance(used, str) or not all(isinstance(memory_id, str) for memory_id in used):
+        raise RefusedInputError("used", "must be a list of the ids of recalled items")
+    return None if context_id is None else {"context_id": context_id, "used": list(used)}
+
+
+def as_json(value: object, path: tuple[int, ...] = ()) -> object:
+    """Return *value* as what JSON can hold. *path*: the ids of the containers around it."""
     if isinstance(value, Enum):
-        return as_json(value.value, depth)
+        return as_json(value.value, path)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
@@ -40,22 +75,34 @@ def as_json(value: object, depth: int = 0) -> object:
         return value if math.isfinite(value) else None
     if isinstance(value, bytes | bytearray | memoryview):
         return f"[binary, {len(value)} bytes]"
-    if isinstance(value, datetime | date):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, UUID | Decimal):
         return str(value)
-    return _nested(value, depth + 1)
+    if id(value) in path or len(path) > MAX_DEPTH:
+        return "[refers to itself]" if id(value) in path else "[nested too deep]"
+    return _nested(value, (*path, id(value)))
 
 
-def _nested(value: object, depth: int) -> object:
+def _nested(value: object, path: tuple[int, ...]) -> object:
     if isinstance(value, Mapping):
-        return {_without_lone_surrogates(str(k)): as_json(v, depth) for k, v in value.items()}
+        return {_without_lone_surrogates(str(k)): as_json(v, path) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [as_json(v, depth) for v in value]
-    for method in ("model_dump", "dict", "to_dict"):
+        return [as_json(v, path) for v in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_json(getattr(value, f.name), path) for f in dataclasses.fields(value)}
+    return as_json(_dumped(value), path)
+
+
+def _dumped(value: object) -> object:
+    """What the object says of itself (pydantic, LangChain, numpy), or its type's name as a gap."""
+    for method in ("model_dump", "dict", "to_dict", "tolist"):
         dump = getattr(value, method, None)
-        if callable(dump):
-            return as_json(dump(), depth)
+        if callable(dump) and not isinstance(value, type):
+            try:
+                return dump()
+            except Exception:  # a message that can't dump itself must not stop the handover
+                break
     return f"[{type(value).__name__}]"
 
 

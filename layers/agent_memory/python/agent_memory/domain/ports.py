@@ -13,8 +13,10 @@ from agent_memory.domain.models import (
     ParkedRun,
     RetrievedMemory,
     RunState,
+    RunTicket,
     Vector,
 )
+from agent_memory.domain.transcripts import Transcript
 
 Written = Literal["stored", "duplicate", "erased"]
 """stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
@@ -75,6 +77,13 @@ class ChatAnswer(Protocol):
     def output_tokens(self) -> int: ...
 
 
+class Distiller(Protocol):
+    """Turns one run into what it leaves behind."""
+
+    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+        """Distil *run*; *transcript* is the normalised form of its messages. Raises ModelBusyError to retry."""
+
+
 class UserRefs(Protocol):
     """Replaces a user_id by its pseudonym."""
 
@@ -131,6 +140,13 @@ class Ledger(Protocol):
     def record_use(self, *, context_id: str, run: tuple[str, str], used: Sequence[str]) -> int:
         """Count which returned items the run used, once per context. Ids that the context did not return are
         ignored. Returns how many counted now."""
+
+
+class Consolidation(Protocol):
+    """The machine that works a run off."""
+
+    def start(self, ticket: RunTicket) -> bool:
+        """Start the ticket's attempt. False when it was started before, running or finished."""
 
 
 class Claims(Protocol):

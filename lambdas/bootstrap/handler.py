@@ -1,0 +1,34 @@
+"""bootstrap: what earlier runs learnt about a task, before a run starts. It answers whatever happens to memory."""
+
+import uuid
+from typing import Any
+
+from agent_memory.domain.deadlines import Budget
+from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.recall import Recall, RecallDoors
+from agent_memory.domain.recall_request import recall_request
+from agent_memory.wiring import open_for_recall, services
+from aws_lambda_powertools import Logger, Metrics
+
+logger, metrics = Logger(), Metrics()
+open_for_recall()
+
+
+@metrics.log_metrics
+def handler(event: Any, context: object) -> dict[str, Any]:
+    own = services()
+    try:
+        request = recall_request(event, own.recall_rules)
+    except RefusedInputError as refused:
+        metrics.add_metric(name="RecallsRefused", unit="Count", value=1)
+        return {"error": {"field": refused.field, "rule": refused.rule, "message": str(refused)}}
+    doors = RecallDoors(lambda: own.tenant(request.tenant_id).episodes, lambda: own.embedder, own.publish)
+    recall = Recall(
+        request, doors, Budget(request.budget_ms, own.clock), now=own.now(), floor=own.recall_rules.episode_floor
+    )
+    found = recall.answer(f"c-{uuid.uuid4()}")
+    for name, value in found.counts().items():
+        metrics.add_metric(name=name, unit="Count", value=value)
+    ids = {"tenant_id": request.tenant_id, "agent_id": request.agent_id, "context_id": found.context_id}
+    logger.info("memory recalled", extra={**ids, **found.counts(), "degraded": list(found.degraded)})
+    return found.model_dump(mode="json", exclude_none=True)

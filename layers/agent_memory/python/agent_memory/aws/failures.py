@@ -1,0 +1,107 @@
+"""The one place that turns SDK errors into ours. Messages name the action and the code, never what was sent."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ResponseStreamingError,
+)
+from botocore.exceptions import ConnectionError as SdkConnectionError
+
+from agent_memory.domain.errors import AccessRefusedError, AgentMemoryError, RetryableError, StoreBusyError
+
+BUSY = frozenset(
+    {
+        "ConditionalRequestConflict",  # S3: another conditional write of the same key is under way
+        "ExecutionLimitExceeded",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServerException",
+        "InternalServiceException",
+        "KMS.ThrottlingException",
+        "LimitExceededException",
+        "ModelErrorException",
+        "ModelNotReadyException",
+        "ModelTimeoutException",
+        "OperationAborted",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestExpired",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingError",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "TransactionConflict",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+REFUSED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AllAccessDisabled",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "KMS.AccessDeniedException",
+        "KMSAccessDeniedException",
+        "NotAuthorized",
+        "NotAuthorizedException",
+        "SignatureDoesNotMatch",
+        "UnauthorizedOperation",
+        "UnrecognizedClientException",
+    }
+)
+_SERVER_FAULT = 500
+
+
+def error_code(error: ClientError) -> str:
+    """The service's own word for what went wrong."""
+    return str(error.response.get("Error", {}).get("Code", "Unknown"))
+
+
+def translated(
+    error: BotoCoreError | ClientError, action: str, *, busy: type[RetryableError] = StoreBusyError
+) -> AgentMemoryError:
+    """Return our error for *error*: *busy* when a later try may work, AccessRefusedError when IAM said no."""
+    if isinstance(error, ClientError):
+        code = error_code(error)
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code in REFUSED:
+            return AccessRefusedError(f"{action} was refused ({code})")
+        if code in BUSY or status >= _SERVER_FAULT:
+            return busy(f"{action} failed ({code})")
+        return AgentMemoryError(f"{action} failed ({code})")
+    kind = type(error).__name__
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return AccessRefusedError(f"{action} has no credentials ({kind})")
+    if isinstance(error, SdkConnectionError | HTTPClientError | ResponseStreamingError):
+        return busy(f"{action} could not reach the service ({kind})")
+    return AgentMemoryError(f"{action} could not be asked for ({kind})")
+
+
+@contextmanager
+def translating(action: str, *, busy: type[RetryableError] = StoreBusyError) -> Iterator[None]:
+    """Raise SDK errors of the block as ours. The cause is cut: parameter errors quote what was sent."""
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise translated(error, action, busy=busy) from None

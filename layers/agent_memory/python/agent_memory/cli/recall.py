@@ -1,0 +1,68 @@
+"""`agent-memory recall`: what an agent would be told about a task."""
+
+from typing import Annotated
+
+import typer
+
+from agent_memory.cli.screen import Screen
+from agent_memory.cli.session import Agent, Env, FailedError, OutputOption, Tenant, session_of
+from agent_memory.client import AgentMemory, Recall
+
+
+def recall(
+    ctx: typer.Context,
+    task: Annotated[str, typer.Argument(help="The task, as the run would be asked it.")],
+    tenant: Tenant,
+    agent: Agent,
+    task_type: Annotated[str | None, typer.Option(help="The kind of task, when the agent knows it.")] = None,
+    domain: Annotated[str | None, typer.Option(help="The domain of knowledge.")] = None,
+    max_episodes: Annotated[int | None, typer.Option(min=0, help="At most this many episodes.")] = None,
+    max_context_tokens: Annotated[int | None, typer.Option(min=0, help="Token budget of the context.")] = None,
+    budget_ms: Annotated[int | None, typer.Option(min=1, help="Time budget of the whole call.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also print the best candidates and why each was or was not returned.")
+    ] = False,
+    env: Env = None,
+    output: OutputOption = None,
+) -> None:
+    """Ask memory about TASK, as a run would when it starts.
+
+    Example: `agent-memory recall "Release a parcel from customs" --tenant acme --agent support-desk --explain`
+    """
+    session = session_of(ctx, env, output)
+    memory = AgentMemory(tenant, agent, strict=True, deployment=session.deployment)
+    with session.screen.working("asking memory"):
+        found = memory.recall(
+            task,
+            task_type=task_type,
+            domain=domain,
+            max_episodes=max_episodes,
+            max_context_tokens=max_context_tokens,
+            budget_ms=budget_ms,
+            explain=explain,
+        )
+    session.screen.answer({**found.model_dump(mode="json"), "nothing_relevant": found.nothing_relevant})
+    show(session.screen, found)
+    if found.degraded and not found.items:
+        raise FailedError(f"memory could not be read: {', '.join(found.degraded)}")
+
+
+def show(screen: Screen, found: Recall) -> None:
+    """Print a recall for people: the context as the run gets it, then where it came from."""
+    if found.context:
+        screen.text(found.context)
+    if found.items:
+        rows = [(item.id, item.tier, f"{item.score:.3f}") for item in found.items]
+        screen.table(("memory", "tier", "score"), rows, title="returned")
+    if found.explanation:
+        columns = tuple(dict.fromkeys(name for row in found.explanation for name in row))
+        cells = [[_cell(row.get(name)) for name in columns] for row in found.explanation]
+        screen.table(columns, cells, title="candidates, best first")
+    if found.nothing_relevant:
+        screen.notice("Nothing relevant: no memory of this agent is close enough to the task.")
+    elif found.degraded:
+        screen.notice(f"Not everything could be read: {', '.join(found.degraded)}")
+
+
+def _cell(value: object) -> object:
+    return f"{value:.3f}" if isinstance(value, float) else value

@@ -1,0 +1,52 @@
+"""Floors: how alike a memory must be to be shown. They belong to (embedding model, kind of memory, form of query).
+
+Calibrated with `python -m benchmarks.calibrate_floors`; docs/calibration.md holds the table that came out.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+LOCAL_MODEL: Final = "local.all-minilm-l6-v2"
+LONG_QUERY_TOKENS: Final = 40
+
+
+class QueryForm(StrEnum):
+    """`request`: as a user opens a run, one or two sentences. `statement`: the task written out. `words`: no vector."""
+
+    REQUEST = "request"
+    STATEMENT = "statement"
+    WORDS = "words"
+
+
+class Floor(NamedTuple):
+    """A memory is shown when its fused score reaches *score* or its better cosine reaches *cosine*."""
+
+    score: float
+    cosine: float
+
+
+# An unknown model has a cosine floor only: the starting value of Titan v2. Its fused scores are not calibrated.
+NEVER: Final = 2.0
+_STARTING: Final = Floor(score=NEVER, cosine=0.75)
+_EPISODES: Final = {
+    (LOCAL_MODEL, QueryForm.REQUEST): Floor(score=0.66, cosine=0.80),
+    (LOCAL_MODEL, QueryForm.STATEMENT): Floor(score=0.63, cosine=0.75),
+}
+# Words alone don't depend on the model.
+_WORDS: Final = Floor(score=0.50, cosine=NEVER)
+
+
+def form_of(query_tokens: int, *, embedded: bool) -> QueryForm:
+    """The form of a query, by its length: nobody tells us."""
+    if not embedded:
+        return QueryForm.WORDS
+    return QueryForm.STATEMENT if query_tokens > LONG_QUERY_TOKENS else QueryForm.REQUEST
+
+
+def episode_floor(model: str, form: QueryForm, *, override: float = 0.0) -> Floor:
+    """The floor of episodes; a positive *override* (setting episodeFloor) replaces it by a floor on the score."""
+    if override > 0:
+        return Floor(score=override, cosine=NEVER)
+    if form is QueryForm.WORDS:
+        return _WORDS
+    return _EPISODES.get((model, form), _STARTING)

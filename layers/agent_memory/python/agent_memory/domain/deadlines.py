@@ -1,0 +1,52 @@
+"""Parallel reads inside a time budget. A read that is late is left behind, never waited for."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LateError
+from threading import Thread
+from typing import TypeVar
+
+from agent_memory.domain.errors import AccessRefusedError, RetryableError
+
+Result = TypeVar("Result")
+
+
+class Budget:
+    """The time of one call. *clock*: monotonic seconds."""
+
+    def __init__(self, milliseconds: int, clock: Callable[[], float]) -> None:
+        self._seconds = milliseconds / 1000
+        self._clock = clock
+        self._started = clock()
+
+    @property
+    def spent_ms(self) -> int:
+        """Whole milliseconds since the call began."""
+        return round((self._clock() - self._started) * 1000)
+
+    def left(self, share: float) -> float:
+        """Seconds until *share* of the budget is spent; nought when it is."""
+        return max(0.0, self._seconds * share - (self._clock() - self._started))
+
+
+def started(work: Callable[[], Result]) -> "Future[Result]":
+    """Begin *work* in a thread of its own. A daemon: a read that hangs must not keep the process from ending."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future
+
+
+def reason_of(error: Exception) -> str:
+    """The word for why a read gave nothing: `denied`, `throttled`, `timeout` or `error`."""
+    if isinstance(error, AccessRefusedError):
+        return "denied"
+    if isinstance(error, LateError | TimeoutError):
+        return "timeout"
+    return "throttled" if isinstance(error, RetryableError) else "error"

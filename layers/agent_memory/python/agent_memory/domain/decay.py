@@ -1,0 +1,87 @@
+"""Relevance of a memory over time, and in closed form the second at which it falls below the threshold.
+
+Both exponentials share one rate, which is what makes the closed form possible (architecture: the decay deadline).
+"""
+
+import math
+
+from agent_memory.domain.models import Model, Outcome
+from agent_memory.domain.retention import DAY_SECONDS, RetentionRules, removal_due_at
+
+NEVER_DAYS = 36_525
+_NEGLIGIBLE = 1e-9
+
+
+class DecayRules(Model):
+    """A deployment's decay settings; the weights sum to 1, 0 < threshold < w_recency + w_access."""
+
+    w_recency: float = 0.4
+    w_access: float = 0.35
+    w_frequency: float = 0.25
+    max_access_baseline: int = 50
+    threshold: float = 0.3
+    prune_days: float = 45
+    calibration: str = "standard"
+
+    @property
+    def rate(self) -> float:
+        """Decay per day. `exact`: an unread memory lasts prune_days; `standard`: less, see the README."""
+        start = self.w_recency + self.w_access if self.calibration == "exact" else 1.0
+        return -math.log(self.threshold / start) / self.prune_days
+
+    def frequency(self, access_count: int) -> float:
+        """The part of the relevance that does not decay."""
+        return self.w_frequency * min(max(access_count, 0) / max(self.max_access_baseline, 1), 1.0)
+
+
+def _anchors(ended_at: int, last_access_at: int | None, now: int) -> tuple[int, int]:
+    created = min(ended_at, now)
+    accessed = created if last_access_at is None else min(max(last_access_at, created), now)
+    return created, accessed
+
+
+def relevance(ended_at: int, access_count: int, last_access_at: int | None, rules: DecayRules, *, now: int) -> float:
+    """Return the relevance in [0, 1] of a memory at *now*. It ranks; the plan decides by below_threshold_at."""
+    created, accessed = _anchors(ended_at, last_access_at, now)
+    recency = math.exp(-rules.rate * (now - created) / DAY_SECONDS)
+    access = math.exp(-rules.rate * (now - accessed) / DAY_SECONDS)
+    score = rules.w_recency * recency + rules.w_access * access + rules.frequency(access_count)
+    return min(max(score, 0.0), 1.0)
+
+
+def below_threshold_at(
+    ended_at: int, access_count: int, last_access_at: int | None, rules: DecayRules, *, now: int
+) -> int | None:
+    """Return the first whole second at which the relevance is below the threshold, seen from *now*.
+
+    *now* itself when it was below from its last access on; None when it never is (or not within a century).
+    """
+    created, accessed = _anchors(ended_at, last_access_at, now)
+    gap = rules.threshold - rules.frequency(access_count)
+    if gap <= _NEGLIGIBLE:
+        return None
+    # Relative to the last access no exponent is ever positive, so nothing overflows.
+    start = rules.w_recency * math.exp(-rules.rate * (accessed - created) / DAY_SECONDS) + rules.w_access
+    if start < gap:
+        return now
+    days = math.log(start / gap) / rules.rate
+    if days > NEVER_DAYS:
+        return None
+    return math.floor(accessed + days * DAY_SECONDS) + 1
+
+
+def decays_at(
+    *,
+    ended_at: int,
+    outcome: Outcome,
+    expires_at: int,
+    access_count: int = 0,
+    last_access_at: int | None = None,
+    decay: DecayRules,
+    retention: RetentionRules,
+    now: int,
+) -> int:
+    """Return when the nightly plan must look at an episode that is not pinned: the earliest of its three dates."""
+    must = removal_due_at(min(ended_at, now), outcome, expires_at, retention)
+    fades = below_threshold_at(ended_at, access_count, last_access_at, decay, now=now)
+    return must if fades is None else min(must, fades)

@@ -1,0 +1,137 @@
+"""The three distillers behind one port: extractive (no model), agent (the event's own artifacts), model."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from agent_memory.domain.answers import Matches, complete_part, decoded_once, read_answer
+from agent_memory.domain.artifact_reading import looks_like_artifacts, read_artifacts
+from agent_memory.domain.distillation import distillation_of, fallback, gated
+from agent_memory.domain.distillation_prompt import (
+    ARTIFACTS_SCHEMA,
+    INSTRUCTION,
+    NOTES_SCHEMA,
+    SLICE_INSTRUCTION,
+    fenced,
+    head_middle_tail,
+    is_long,
+    question,
+    transcript_text,
+)
+from agent_memory.domain.errors import ModelAnswerError
+from agent_memory.domain.extraction import extract
+from agent_memory.domain.models import Claim, Distillation, DistilledBy
+from agent_memory.domain.ports import ChatAnswer, ChatModel
+from agent_memory.domain.transcripts import Transcript
+
+GOOD_STOPS = frozenset({"end_turn", "tool_use"})
+SLICE_ANSWER_TOKENS = 1_500
+
+
+class ExtractiveDistiller:
+    """No model: the run's record from its messages alone. Never fails, never teaches."""
+
+    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+        counts: Counter[str] = Counter()
+        artifacts = extract(run, transcript, counts)
+        return distillation_of(run, transcript, artifacts, DistilledBy.EXTRACTIVE, counts)
+
+
+class AgentDistiller:
+    """The artifacts that came with the event, held to the same rules; unusable ones give way to the messages."""
+
+    def __init__(self, *, min_confidence: float) -> None:
+        self._min_confidence = min_confidence
+
+    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+        counts: Counter[str] = Counter()
+        given = run.artifacts
+        if not given or not looks_like_artifacts(given):
+            return fallback(run, transcript, counts, "agent_artifacts_unusable")
+        artifacts = read_artifacts(given, transcript, counts)
+        artifacts = gated(artifacts, run, transcript, self._min_confidence, counts)
+        return distillation_of(run, transcript, artifacts, DistilledBy.AGENT, counts)
+
+
+class ModelDistiller:
+    """One question to a chat model; a bad answer is asked for once more, then the messages speak for themselves."""
+
+    def __init__(self, model: ChatModel, *, max_tokens: int, min_confidence: float) -> None:
+        self._model = model
+        self._max_tokens = max_tokens
+        self._min_confidence = min_confidence
+
+    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+        """Raises ModelBusyError when the model can't be asked now."""
+        counts: Counter[str] = Counter()
+        try:
+            value = self._answered(run, self._shown(transcript, counts), counts)
+        except ModelAnswerError as error:
+            return fallback(run, transcript, counts, f"model_answer_{error.reason}")
+        artifacts = read_artifacts(value, transcript, counts)
+        artifacts = gated(artifacts, run, transcript, self._min_confidence, counts)
+        return distillation_of(run, transcript, artifacts, DistilledBy.MODEL, counts)
+
+    def _answered(self, run: Claim, text: str, counts: Counter[str]) -> object:
+        """The value of the first usable answer. A cut answer's complete entries count when the retry fails as well."""
+        note, max_tokens, cut = "", self._max_tokens, None
+        reason = ""
+        for attempt in range(2):
+            counts["model_retries"] += attempt
+            answer = self._ask(INSTRUCTION, question(run, text, note), ARTIFACTS_SCHEMA, max_tokens, counts)
+            try:
+                return _read(answer, looks_like_artifacts, counts)
+            except ModelAnswerError as error:
+                reason = error.reason
+            if reason in ("truncated", "stop_reason_max_tokens"):
+                counts["answers_truncated"] += 1
+                cut, max_tokens = answer, self._max_tokens * 2
+            note = (
+                f"Your last answer could not be used ({reason}). Answer again, with the whole object and nothing else."
+            )
+        if cut is None:
+            raise ModelAnswerError(reason)
+        return read_answer(*complete_part(cut.arguments, cut.text), looks_like_artifacts)[0]
+
+    def _ask(
+        self, instruction: str, text: str, schema: dict[str, object], max_tokens: int, counts: Counter[str]
+    ) -> ChatAnswer:
+        answer = self._model.answer(instruction=instruction, text=text, schema=schema, max_tokens=max_tokens)
+        counts["model_calls"] += 1
+        counts["model_input_tokens"] += answer.input_tokens
+        counts["model_output_tokens"] += answer.output_tokens
+        return answer
+
+    def _shown(self, transcript: Transcript, counts: Counter[str]) -> str:
+        """What the model reads: the whole transcript, or head, notes on the middle, tail."""
+        text = transcript_text(transcript)
+        if not is_long(text):
+            return text
+        head, middle, tail, left_out = head_middle_tail(text)
+        counts["characters_left_out"] += left_out
+        notes = [self._notes(part, counts) for part in middle]
+        if left_out:
+            notes.append(f"[{left_out} characters of the middle were left out]")
+        return "\n".join((head, "[notes on the middle of the transcript]", *notes, "[end of the notes]", tail))
+
+    def _notes(self, part: str, counts: Counter[str]) -> str:
+        counts["slices"] += 1
+        try:
+            answer = self._ask(SLICE_INSTRUCTION, fenced(part), NOTES_SCHEMA, SLICE_ANSWER_TOKENS, counts)
+            value = _read(answer, _has_notes, counts)
+        except ModelAnswerError:
+            counts["slices_unread"] += 1
+            return f"[a part of {len(part)} characters could not be read]"
+        notes = decoded_once(value["notes"]) if isinstance(value, Mapping) else []
+        return "\n".join(note for note in notes if isinstance(note, str)) if isinstance(notes, list) else ""
+
+
+def _read(answer: ChatAnswer, matches: Matches, counts: Counter[str]) -> object:
+    if answer.stop_reason not in GOOD_STOPS:
+        raise ModelAnswerError(f"stop_reason_{answer.stop_reason}")
+    value, repaired = read_answer(answer.arguments, answer.text, matches)
+    counts["answers_repaired"] += repaired
+    return value
+
+
+def _has_notes(value: object) -> bool:
+    return isinstance(value, Mapping) and isinstance(decoded_once(value.get("notes")), list)

@@ -1,0 +1,262 @@
+"""Recall: what earlier runs learnt about a task, found in parallel, inside a time budget, and put into one block.
+
+Whatever can't be read in time is named in `degraded`; a recall answers in every case.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeVar
+
+from agent_memory.contract import MEMORY_RETRIEVED, SCHEMA_VERSION
+from agent_memory.domain import lexical
+from agent_memory.domain.calibration import Floor, episode_floor, form_of
+from agent_memory.domain.deadlines import Budget, reason_of, started
+from agent_memory.domain.memory_context import item_lines, memory_context
+from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
+from agent_memory.domain.plain_text import estimated_tokens
+from agent_memory.domain.ports import Embedder, Episodes
+from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
+from agent_memory.domain.recall_request import RecallRequest
+
+EXPLAINED = 50
+# Shares of the budget by which each step must be over; what is left is for ranking and assembly.
+READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
+Result = TypeVar("Result")
+
+
+class RecallDoors(NamedTuple):
+    """What a recall touches. Functions, because opening a door may be slow or refused as well."""
+
+    episodes: Callable[[], Episodes]
+    embedder: Callable[[], Embedder]
+    publish: Callable[[str, Mapping[str, object]], None]
+
+
+class RecalledItem(Model):
+    """One memory as it is returned. *text* is as stored; only the memory context quotes it."""
+
+    id: str
+    tier: str
+    text: str
+    score: float
+    provenance: Mapping[str, object]
+
+
+class Recalled(Model):
+    """The answer. *considered*: live memories ranked. *dropped*: items that the token budget had no room for."""
+
+    context: str = ""
+    items: tuple[RecalledItem, ...] = ()
+    degraded: tuple[Mapping[str, str], ...] = ()
+    context_id: str
+    timings: Mapping[str, int] = {}
+    nothing_relevant: bool = False
+    considered: int = 0
+    skipped_vectors: int = 0
+    dropped: int = 0
+    explain: tuple[Mapping[str, object], ...] | None = None
+
+    def counts(self) -> dict[str, int]:
+        """What is measured of every recall."""
+        return {
+            "RecallItems": len(self.items),
+            "RecallsEmpty": int(self.nothing_relevant),
+            "RecallsDegraded": int(bool(self.degraded)),
+            "VectorsSkipped": self.skipped_vectors,
+        }
+
+
+class _Found(NamedTuple):
+    shown: Shown
+    episode: Episode
+
+
+class Recall:
+    """One recall under way."""
+
+    def __init__(self, request: RecallRequest, doors: RecallDoors, budget: Budget, *, now: int, floor: float) -> None:
+        self._request = request
+        self._doors = doors
+        self._budget = budget
+        self._now = now
+        self._floor = floor
+        self._degraded: list[dict[str, str]] = []
+        self._timings: dict[str, int] = {}
+
+    def answer(self, context_id: str) -> Recalled:
+        """Read, rank, choose, assemble, and tell the bus what was returned."""
+        if "episodic" not in self._request.tiers:
+            return Recalled(context_id=context_id, timings={"total_ms": self._budget.spent_ms})
+        views, vector, model = self._read()
+        asked = lexical.query(self._request.task)
+        ranking = rank(asked, vector, views, model=model)
+        form = form_of(len(asked.tokens), embedded=vector is not None)
+        floor = episode_floor(model, form, override=self._floor)
+        self._timings["rank_ms"] = self._budget.spent_ms
+        found = self._fetch([candidate for candidate in ranking.candidates if candidate.passes(floor)])
+        kept = within_budget(context_id, found, self._request.max_context_tokens)
+        items = tuple(_item(one) for one in kept)
+        self._record(context_id, items)
+        return Recalled(
+            context=_context(context_id, kept),
+            items=items,
+            degraded=tuple(self._degraded),
+            context_id=context_id,
+            timings={**self._timings, "total_ms": self._budget.spent_ms},
+            nothing_relevant=not found and not any(one["tier"] == "episodic" for one in self._degraded),
+            considered=len(views),
+            skipped_vectors=ranking.skipped_vectors,
+            dropped=len(found) - len(kept),
+            explain=_explained(ranking, floor) if self._request.explain else None,
+        )
+
+    def _read(self) -> tuple[list[EpisodeView], Vector | None, str]:
+        reads = {agent: started(self._views_of(agent)) for agent in self._request.agents}
+        embedding = started(self._embedded)
+        views: list[EpisodeView] = []
+        for read in reads.values():
+            found = self._result(read, READ_BY, tier="episodic")
+            views += found or []
+        self._timings["episodes_ms"] = self._budget.spent_ms
+        vector, model = self._result(embedding, READ_BY, tier="embedding") or (None, "")
+        self._timings["embedding_ms"] = self._budget.spent_ms
+        return [view for view in views if view.expires_at is None or view.expires_at > self._now], vector, model
+
+    def _views_of(self, agent_id: str) -> Callable[[], list[EpisodeView]]:
+        return lambda: self._doors.episodes().views(agent_id, now=self._now)
+
+    def _embedded(self) -> tuple[Vector, str]:
+        embedder = self._doors.embedder()
+        return embedder.embed(self._request.task), embedder.model
+
+    def _fetch(self, passing: list[Candidate]) -> list[_Found]:
+        shown = collapse(passing, limit=self._request.max_episodes)
+        if not shown:
+            return []
+        keys = [one.candidate.key for one in shown]
+        read = started(lambda: self._doors.episodes().get_many(keys))
+        episodes = {(e.agent_id, e.run_id): e for e in self._result(read, FETCH_BY, tier="episodic") or []}
+        self._timings["fetch_ms"] = self._budget.spent_ms
+        return [_Found(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
+
+    def _record(self, context_id: str, items: tuple[RecalledItem, ...]) -> None:
+        if not items:
+            return
+        detail = retrieved(self._request, context_id, items, at=self._now)
+        self._result(started(lambda: self._doors.publish(MEMORY_RETRIEVED, detail)), RECORD_BY, tier="recording")
+        self._timings["record_ms"] = self._budget.spent_ms
+
+    def _result(self, future: "Future[Result]", share: float, *, tier: str) -> Result | None:
+        try:
+            return future.result(timeout=self._budget.left(share))
+        except Exception as error:
+            degraded = {"tier": tier, "reason": reason_of(error)}
+            if degraded not in self._degraded:
+                self._degraded.append(degraded)
+            return None
+
+
+def within_budget(context_id: str, found: list[_Found], tokens: int) -> list[_Found]:
+    """Return those of *found* that fit into *tokens* together with the fence, best first; whole items only."""
+    kept: list[_Found] = []
+    for one in found:
+        if estimated_tokens(_context(context_id, [*kept, one])) <= tokens:
+            kept.append(one)
+    return kept
+
+
+def _context(context_id: str, found: list[_Found]) -> str:
+    return memory_context(
+        context_id,
+        [item_lines(_heading(one, place, len(found)), _values(one.episode)) for place, one in enumerate(found, 1)],
+    )
+
+
+def _heading(found: _Found, place: int, of: int) -> str:
+    episode = found.episode
+    others = f", stands for {found.shown.similar} nearly identical runs" if found.shown.similar > 1 else ""
+    return (
+        f"episode {place} of {of}: run {episode.run_id} of agent {episode.agent_id}, ended {_iso(episode.ended_at)}, "
+        f"outcome {episode.outcome}{others}"
+    )
+
+
+def _values(episode: Episode) -> list[tuple[str, str]]:
+    """What is shown of an episode, label by label."""
+    return [
+        ("task", episode.task),
+        ("approach", episode.approach_used),
+        *(("found", finding) for finding in episode.key_findings),
+        *(("worked", pattern) for pattern in episode.reusable_patterns),
+    ]
+
+
+def _item(found: _Found) -> RecalledItem:
+    episode, candidate = found.episode, found.shown.candidate
+    lines = [f"{label}: {value}" for label, value in _values(episode) if value.strip()]
+    return RecalledItem(
+        id=f"{episode.agent_id}/{episode.run_id}",
+        tier="episodic",
+        text="\n".join((*lines, f"outcome: {episode.outcome}")),
+        score=round(float(candidate.score), 4),
+        provenance={
+            "agent_id": episode.agent_id,
+            "run_id": episode.run_id,
+            "kind": episode.kind.value,
+            "ended_at": _iso(episode.ended_at),
+            "outcome": episode.outcome.value,
+            "distilled_by": episode.distilled_by.value,
+            "confidence": float(episode.confidence),
+            "names_unchecked": episode.names_unchecked,
+            "similar": found.shown.similar,
+        },
+    )
+
+
+def retrieved(
+    request: RecallRequest, context_id: str, items: tuple[RecalledItem, ...], *, at: int
+) -> dict[str, object]:
+    """The detail of Memory Retrieved: ids only."""
+    kept = [
+        RetrievedMemory(
+            memory_id=item.id,
+            tier=item.tier,
+            agent_id=str(item.provenance["agent_id"]),
+            run_id=str(item.provenance["run_id"]),
+        ).model_dump()
+        for item in items
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tenant_id": request.tenant_id,
+        "agent_id": request.agent_id,
+        "context_id": context_id,
+        "at": _iso(at),
+        "items": kept,
+    }
+
+
+def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
+    """The best candidates before floor, collapse and budget, with the parts of their scores."""
+    return tuple(
+        {
+            "id": f"{candidate.view.agent_id}/{candidate.view.run_id}",
+            "score": _rounded(candidate.score),
+            "cosine_task": _rounded(candidate.cosine_task),
+            "cosine_digest": _rounded(candidate.cosine_digest),
+            "lexical": _rounded(candidate.lexical),
+            "strong": candidate.strong,
+            "passes": candidate.passes(floor),
+            "outcome": candidate.view.outcome.value,
+        }
+        for candidate in ranking.candidates[:EXPLAINED]
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(float(value), 4)
+
+
+def _iso(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

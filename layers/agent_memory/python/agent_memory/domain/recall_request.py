@@ -1,0 +1,153 @@
+"""What a caller of bootstrap may ask: hostile input in, a typed RecallRequest or a refusal naming the field out."""
+
+from collections.abc import Mapping, Sequence
+
+from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.keys import identifier, label, user_identity
+from agent_memory.domain.models import Model
+from agent_memory.domain.plain_text import plain
+
+TIERS = ("episodic", "semantic", "procedural")
+MAX_TASK_CHARACTERS = 50_000
+MAX_EPISODES = 5
+MAX_CONTEXT_TOKENS = 100_000
+MAX_BUDGET_MS = 120_000
+
+
+class RecallRules(Model):
+    """The deployment's part in a recall.
+
+    *tiers_by_task_type*: the tiers worth reading for a task type; `*` stands for all others.
+    *shared_agents*: by `tenant/agent`, the other agents of that tenant whose episodes it may read.
+    """
+
+    budget_ms: int
+    max_episodes: int
+    max_context_tokens: int
+    episode_floor: float = 0.0
+    tiers_by_task_type: Mapping[str, tuple[str, ...]] = {}
+    shared_agents: Mapping[str, tuple[str, ...]] = {}
+
+
+class RecallRequest(Model):
+    """One question to memory. *agents*: the asking agent first, then those it may read."""
+
+    tenant_id: str
+    agent_id: str
+    task: str
+    agents: tuple[str, ...]
+    tiers: tuple[str, ...]
+    max_episodes: int
+    max_context_tokens: int
+    budget_ms: int
+    explain: bool
+
+
+def recall_request(event: object, rules: RecallRules) -> RecallRequest:
+    """Read the input of bootstrap; unknown fields are left alone. Raises RefusedInputError."""
+    if not isinstance(event, Mapping):
+        raise RefusedInputError("input", "must be a JSON object")
+    tenant_id = identifier(event.get("tenant_id"), "tenant_id")
+    agent_id = identifier(event.get("agent_id"), "agent_id")
+    task_type = _label(event, "task_type")
+    _label(event, "domain")
+    user_identity(event.get("user_id"))
+    return RecallRequest(
+        tenant_id=tenant_id,
+        agent_id=agent_id,
+        task=_task(event.get("task")),
+        agents=_agents(tenant_id, agent_id, rules),
+        tiers=_tiers(event.get("tiers"), task_type, rules),
+        max_episodes=_whole(event, "max_episodes", 0, MAX_EPISODES, rules.max_episodes),
+        max_context_tokens=_whole(event, "max_context_tokens", 0, MAX_CONTEXT_TOKENS, rules.max_context_tokens),
+        budget_ms=_whole(event, "budget_ms", 1, MAX_BUDGET_MS, rules.budget_ms),
+        explain=_flag(event, "explain"),
+    )
+
+
+def recall_rules(
+    *,
+    budget_ms: int,
+    max_episodes: int,
+    max_context_tokens: int,
+    episode_floor: float,
+    tiers_by_task_type: Mapping[str, object],
+    shared_agents: Mapping[str, object],
+) -> RecallRules:
+    """Read the settings of a recall. Raises RefusedInputError naming the setting that breaks a rule."""
+    tiers = {name: _names(value, "tiersByTaskType") for name, value in tiers_by_task_type.items()}
+    if any(tier not in TIERS for names in tiers.values() for tier in names):
+        raise RefusedInputError("tiersByTaskType", f"must name tiers among {', '.join(TIERS)}")
+    shared = {name: _names(value, "sharedAgents") for name, value in shared_agents.items()}
+    for pair, names in shared.items():
+        for part in (*pair.partition("/")[::2], *names):
+            identifier(part, "sharedAgents")
+    return RecallRules(
+        budget_ms=budget_ms,
+        max_episodes=min(max_episodes, MAX_EPISODES),
+        max_context_tokens=max_context_tokens,
+        episode_floor=episode_floor,
+        tiers_by_task_type=tiers,
+        shared_agents=shared,
+    )
+
+
+def _task(value: object) -> str:
+    if value is None or value == "":
+        raise RefusedInputError("task", "is required")
+    if not isinstance(value, str):
+        raise RefusedInputError("task", "must be text")
+    if len(value) > MAX_TASK_CHARACTERS:
+        raise RefusedInputError("task", f"must have at most {MAX_TASK_CHARACTERS} characters")
+    task = plain(value).strip()
+    if not task:
+        raise RefusedInputError("task", "is required and must not be blank")
+    return task
+
+
+def _label(event: Mapping[str, object], field: str) -> str | None:
+    value = event.get(field)
+    return None if value is None else label(value, field)
+
+
+def _agents(tenant_id: str, agent_id: str, rules: RecallRules) -> tuple[str, ...]:
+    shared = rules.shared_agents.get(f"{tenant_id}/{agent_id}", ())
+    return tuple(dict.fromkeys((agent_id, *shared)))
+
+
+def _tiers(value: object, task_type: str | None, rules: RecallRules) -> tuple[str, ...]:
+    if value is None:
+        by_type = rules.tiers_by_task_type
+        return by_type.get(task_type or "*", by_type.get("*", TIERS))
+    rule = f"must be a list of one or more of {', '.join(TIERS)}"
+    if not isinstance(value, list) or not value:
+        raise RefusedInputError("tiers", rule)
+    if any(not isinstance(tier, str) or tier not in TIERS for tier in value):
+        raise RefusedInputError("tiers", rule)
+    return tuple(dict.fromkeys(value))
+
+
+def _whole(event: Mapping[str, object], field: str, least: int, most: int, default: int) -> int:
+    value = event.get(field)
+    if value is None:
+        return default
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise RefusedInputError(field, f"must be a whole number from {least} to {most}")
+    return value
+
+
+def _flag(event: Mapping[str, object], field: str) -> bool:
+    value = event.get(field)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise RefusedInputError(field, "must be true or false")
+    return value
+
+
+def _names(value: object, setting: str) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise RefusedInputError(setting, "must map names to lists of names")
+    return tuple(value)

@@ -1,0 +1,48 @@
+"""The Memory Retrieved event: what a bootstrap returned, in our own words, checked all the same."""
+
+from collections.abc import Mapping
+
+from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.events import instant
+from agent_memory.domain.keys import identifier
+from agent_memory.domain.models import Model, RetrievedMemory
+from agent_memory.domain.retention import DAY_SECONDS
+
+
+class Retrieval(Model):
+    """One memory context and the items in it."""
+
+    tenant_id: str
+    context_id: str
+    at: int
+    expires_at: int
+    items: tuple[RetrievedMemory, ...]
+
+
+def retrieval_of(event: Mapping[str, object], *, now: int, context_days: int) -> Retrieval:
+    """Return the retrieval in an EventBridge event. Raises RefusedInputError."""
+    detail = event.get("detail")
+    if not isinstance(detail, Mapping):
+        raise RefusedInputError("detail", "must be an object")
+    items = detail.get("items")
+    if not isinstance(items, list):
+        raise RefusedInputError("items", "must be a list")
+    at = instant(detail.get("at"), "at", now=now)
+    return Retrieval(
+        tenant_id=identifier(detail.get("tenant_id"), "tenant_id"),
+        context_id=identifier(detail.get("context_id"), "context_id"),
+        at=at,
+        expires_at=at + context_days * DAY_SECONDS,
+        items=tuple(_item(item) for item in items),
+    )
+
+
+def _item(item: object) -> RetrievedMemory:
+    if not isinstance(item, Mapping) or not isinstance(item.get("memory_id"), str):
+        raise RefusedInputError("items", "must be objects with memory_id, tier, agent_id and run_id")
+    return RetrievedMemory(
+        memory_id=item["memory_id"],
+        tier=identifier(item.get("tier"), "items.tier"),
+        agent_id=identifier(item.get("agent_id"), "items.agent_id"),
+        run_id=identifier(item.get("run_id"), "items.run_id"),
+    )

@@ -1,0 +1,104 @@
+"""Physical names and ARNs, made from the environment alone: no stack imports a value from another."""
+
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from agent_memory import contract
+
+_HERE = f"{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Where everything of one environment is."""
+
+    env: str
+
+    def named(self, name: str) -> str:
+        return f"{name}-{self.env}"
+
+    @property
+    def episodes_table(self) -> str:
+        return self.named(contract.EPISODES_TABLE)
+
+    @property
+    def ledger_table(self) -> str:
+        return self.named(contract.LEDGER_TABLE)
+
+    @property
+    def bus(self) -> str:
+        return self.named(contract.BUS)
+
+    @property
+    def transcripts_bucket(self) -> str:
+        return f"agent-memory-transcripts-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def parked_bucket(self) -> str:
+        return f"agent-memory-parked-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def user_key_secret(self) -> str:
+        return f"agent-memory/{self.env}/user-key"
+
+    @property
+    def tenant_role(self) -> str:
+        return f"agent-memory-{self.env}-tenant-data"
+
+    @property
+    def machine(self) -> str:
+        return self.named("agent-memory-consolidation")
+
+    @property
+    def bootstrap_function(self) -> str:
+        return self.function("bootstrap")
+
+    def function(self, folder: str) -> str:
+        """Name of the function in lambdas/*folder*."""
+        return self.named(f"agent-memory-{folder.replace('_', '-')}")
+
+    def queue(self, name: str) -> str:
+        return self.named(f"agent-memory-{name}")
+
+    def arn(self, service: str, resource: str) -> str:
+        return f"arn:{cdk.Aws.PARTITION}:{service}:{_HERE}:{resource}"
+
+    def table_arn(self, table: str) -> str:
+        return self.arn("dynamodb", f"table/{table}")
+
+    def bucket_arn(self, bucket: str) -> str:
+        return f"arn:{cdk.Aws.PARTITION}:s3:::{bucket}"
+
+    @property
+    def bus_arn(self) -> str:
+        return self.arn("events", f"event-bus/{self.bus}")
+
+    @property
+    def machine_arn(self) -> str:
+        return self.arn("states", f"stateMachine:{self.machine}")
+
+    @property
+    def tenant_role_arn(self) -> str:
+        return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.tenant_role}"
+
+    @property
+    def user_key_secret_arn(self) -> str:
+        # Secrets Manager adds a dash and six characters of its own.
+        return self.arn("secretsmanager", f"secret:{self.user_key_secret}-??????")
+
+    def queue_url(self, name: str) -> str:
+        return f"https://sqs.{cdk.Aws.REGION}.{cdk.Aws.URL_SUFFIX}/{cdk.Aws.ACCOUNT_ID}/{self.queue(name)}"
+
+    def for_functions(self) -> dict[str, str]:
+        """The resources that settings.Settings of the layer names."""
+        return {
+            "episodesTable": self.episodes_table,
+            "ledgerTable": self.ledger_table,
+            "transcriptsBucket": self.transcripts_bucket,
+            "parkedBucket": self.parked_bucket,
+            "bus": self.bus,
+            "tenantRole": self.tenant_role_arn,
+            "userKeySecret": self.user_key_secret,
+            "refusedQueue": self.queue_url("refused"),
+            "consolidationMachine": self.machine_arn,
+        }

@@ -1,0 +1,228 @@
+"""One typed, validated deployment: an environment of cdk.json and every `-c key=value`, checked together."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from agent_memory.contract import environment_variable
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
+
+from stacks import rules
+from stacks.names import Names
+from stacks.rules import DeploymentError
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Some = Annotated[int, Field(ge=1, le=1_000_000)]
+Days = Annotated[int, Field(ge=1, le=3650)]
+JsonText = Annotated[str, Field(description="a JSON object")]
+ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
+
+# What the functions are told, beside the names of their resources: settings.Settings of the layer, key by key.
+RUNTIME_KEYS: Final = (
+    "memoryTtlDays", "failedRetentionDays", "parkedDays", "runMinConfidence", "wRecency", "wAccess", "wFrequency",
+    "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration", "dueShards", "distiller",
+    "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions", "piiUnsupportedLanguage",
+    "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
+    "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents",
+)  # fmt: skip
+
+
+class Deployment(BaseModel):
+    """What `cdk deploy -c env=... -c key=value` asks for. Field names are the context keys in snake_case."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,
+        str_strip_whitespace=True,
+    )
+
+    env: Literal["dev", "staging", "prod", "local"] = "dev"
+    preset: Literal["support", "sales", "general", "operations", "legal"] = "general"
+
+    # Keeping and forgetting.
+    memory_ttl_days: Days = 90
+    summary_ttl_days: Annotated[int, Field(ge=30, le=60)] = 45
+    semantic_ttl_days: Annotated[int, Field(ge=180, le=366)] = 270
+    failed_retention_days: Count = 7
+    max_episodes_per_agent: Some = 500
+    parked_days: Days = 30
+    parked_alarm_days: Days = 7
+    undo_days: Days = 30
+    context_days: Days = 7
+    transcript_days: Days = 3
+    intake_days: Annotated[int, Field(ge=1, le=14)] = 1
+    dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4
+    archive_before_expiry_hours: Count = 72
+
+    # Relevance and the nightly work.
+    w_recency: Share = 0.4
+    w_access: Share = 0.35
+    w_frequency: Share = 0.25
+    max_access_baseline: Some = 50
+    relevance_threshold: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    prune_days: Annotated[float, Field(gt=0, le=3650)] = 45
+    decay_calibration: Literal["standard", "exact"] = "standard"
+    due_shards: Annotated[int, Field(ge=1, le=256)] = 4
+    consolidation_batch_size: Annotated[int, Field(ge=2, le=100)] = 10
+    max_removed_share: Share = 0.2
+    max_removed_share_ceiling: Share = 0.5
+    blast_radius_from: Count = 50
+    lifecycle_hour_utc: Annotated[int, Field(ge=0, le=23)] = 2
+    lifecycle_limit_hours: Annotated[int, Field(ge=1, le=24)] = 1
+    access_window_hours: Some = 25
+
+    # Distillation and models.
+    distiller: Literal["model", "agent", "extractive"] = "model"
+    bedrock_geo: Literal["us", "eu", "au", "jp", "in", "global"] = "us"
+    bedrock_model_id: ModelId = ""
+    summarise_model_id: ModelId = ""
+    distil_max_tokens: Some = 4000
+    summarise_max_tokens: Some = 2000
+    run_min_confidence: Share = 0.6
+    embedding_model_id: ModelId = "amazon.titan-embed-text-v2:0"
+    embedding_dimensions: Some = 512
+    guardrail_id: ModelId = ""
+
+    # Privacy.
+    pii_unsupported_language: Literal["rules", "park"] = "rules"
+    pii_types: str = ""
+    pii_min_score: Share = 0.5
+    pii_allow: str = ""
+    scrub_transcript: bool = False
+
+    # Facts and procedures.
+    confirmation_threshold: Some = 3
+    require_distinct_users: bool = False
+    min_fact_confidence: Share = 0.7
+    fact_floor: Share = 0.6
+    procedure_min_uses: Count = 3
+    procedure_min_success: Share = 0.6
+    procedure_stale_days: Days = 60
+    procedure_trial_share: Share = 1.0
+
+    # Recall.
+    bootstrap_budget_ms: Annotated[int, Field(ge=100, le=25_000)] = 1500
+    max_episodes: Annotated[int, Field(ge=0, le=5)] = 3
+    max_facts: Annotated[int, Field(ge=0, le=20)] = 5
+    max_context_tokens: Some = 2000
+    episode_floor: Share = 0.0
+    episode_index: Literal["exact", "vector"] = "exact"
+    tiers_by_task_type: JsonText = "{}"
+    shared_agents: JsonText = "{}"
+    caller_auth: Literal["principal", "platform"] = "platform"
+
+    # Working memory, kept by the client.
+    compress_from_messages: Some = 30
+    keep_messages: Some = 15
+    max_messages: Some = 40
+
+    # The house.
+    retain_data: bool = False
+    empty_on_destroy: bool = True
+    deletion_protection: bool = False
+    pitr_days: Annotated[int, Field(ge=0, le=35)] = 14
+    log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 180, 365, 400, 545, 731] = 30
+    intake_concurrency: Annotated[int, Field(ge=2, le=1000)] = 10
+    alarm_email: Annotated[str, Field(pattern=r"^$|^[^@\s]+@[^@\s]+$")] = ""
+    encryption_key_arn: Annotated[
+        str, Field(pattern=r"^$|^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")
+    ] = ""
+    layer_platform: Literal["lambda", "host"] = "lambda"
+    bootstrap_roles: bool = True
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_typed(cls, value: Any, info: ValidationInfo) -> Any:
+        """`-c` delivers text, or what JSON made of it; true is not the number 1, and blank is not a number."""
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("must not be true or false")
+        if field.annotation is int and isinstance(value, str):
+            return value.strip()
+        if field.description == "a JSON object":
+            return _json_object(value)
+        if info.field_name == "log_retention_days" and str(value).strip().isdigit():
+            return int(value)
+        return value
+
+    @property
+    def names(self) -> Names:
+        return Names(env=self.env)
+
+    @property
+    def distil_model(self) -> str:
+        """Inference profile of the distiller: accepts a forced tool choice, unlike its successor."""
+        return self.bedrock_model_id or f"{self.bedrock_geo}.anthropic.claude-sonnet-5"
+
+    def runtime_environment(self) -> dict[str, str]:
+        """The AGENT_MEMORY_* variables of every function, as text; the same dict goes to the operators."""
+        values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
+        values |= {"environment": self.env, "bedrockModelId": self.distil_model, **self.names.for_functions()}
+        return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
+
+    def warnings(self) -> list[str]:
+        """What is allowed and probably not meant."""
+        return rules.warnings(self)
+
+
+_FIELDS: Final = {field.alias or name: name for name, field in Deployment.model_fields.items()}
+KEYS: Final = tuple(_FIELDS)
+
+
+def _json_object(value: Any) -> str:
+    try:
+        decoded = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        decoded = None
+    if not isinstance(decoded, dict):
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic turns only ValueError into a finding
+    return json.dumps(decoded, sort_keys=True, separators=(",", ":"))
+
+
+def as_text(value: object) -> str:
+    """Text for a variable: 7.0 and 7 are the same setting, and true is written as JSON writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def deployment_from(context: Mapping[str, Any], environments: Mapping[str, Mapping[str, Any]]) -> Deployment:
+    """Build the deployment of *context* (`-c` and top-level keys) over its section of *environments*.
+
+    Raises DeploymentError: one line with key, value and rule."""
+    environment = rules.environment_of(context, environments)
+    asked = {**environments[environment], **{k: v for k, v in context.items() if not rules.is_of_cdk(k)}}
+    rules.refuse_unknown(asked, KEYS)
+    asked = {**rules.preset_of(asked), **rules.weights_of(asked), "env": environment}
+    try:
+        deployment = Deployment.model_validate(asked)
+    except ValidationError as error:
+        raise _as_line(error, asked) from None
+    for rule in RULES:
+        rule(deployment)
+    return deployment
+
+
+def _as_line(error: ValidationError, asked: Mapping[str, Any]) -> DeploymentError:
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0])
+    rule = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    rule = rule.replace("String should match", "must match")
+    return DeploymentError(key, asked.get(key), rule)
+
+
+RULES: Final[tuple[Callable[[Deployment], None], ...]] = (
+    rules.weights_sum_to_one,
+    rules.threshold_can_be_crossed,
+    rules.dimensions_fit_the_model,
+    rules.production_keeps_its_data,
+    rules.messages_fit_the_ceiling,
+    rules.removal_shares_are_ordered,
+)

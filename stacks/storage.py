@@ -1,0 +1,171 @@
+"""What must not be lost: tables, buckets, the key of the pseudonyms, and the one role that reaches tenants' data."""
+
+import aws_cdk as cdk
+from agent_memory import contract
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from stacks.memory_function import log_group
+from stacks.settings import Deployment
+from stacks.tenant_role import TenantRole
+from stacks.wildcards import acknowledge
+
+TEXT = dynamodb.AttributeType.STRING
+NUMBER = dynamodb.AttributeType.NUMBER
+
+
+def _key(name: str, kind: dynamodb.AttributeType = TEXT) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=kind)
+
+
+class StorageStack(cdk.Stack):
+    """The stateful stack. stacks/stateful.json records what may never be replaced."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, synthesizer: cdk.StackSynthesizer
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            synthesizer=synthesizer,
+            description="agent-memory: tables, buckets and the role that reaches them",
+            termination_protection=deployment.deletion_protection,
+        )
+        self._deployment = deployment
+        self._removal = cdk.RemovalPolicy.RETAIN if deployment.retain_data else cdk.RemovalPolicy.DESTROY
+        arn = deployment.encryption_key_arn
+        self._key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
+        names = deployment.names
+        self._table(
+            "Episodes",
+            names.episodes_table,
+            _key(contract.EPISODES_PARTITION_KEY),
+            _key(contract.EPISODES_SORT_KEY),
+            ttl=contract.EPISODES_TTL,
+            indexes=_episode_indexes(),
+        )
+        self._table(
+            "Ledger",
+            names.ledger_table,
+            _key(contract.LEDGER_PARTITION_KEY),
+            _key(contract.LEDGER_SORT_KEY),
+            ttl=contract.LEDGER_TTL,
+        )
+        self._bucket("Transcripts", names.transcripts_bucket, days=deployment.transcript_days)
+        self._bucket("Parked", names.parked_bucket, days=deployment.parked_days)
+        self._user_key()
+        TenantRole(self, "TenantRole", deployment=deployment)
+        if deployment.empty_on_destroy:
+            self._tend_the_emptying_function()
+
+    def _table(
+        self,
+        construct_id: str,
+        name: str,
+        partition: dynamodb.Attribute,
+        sort: dynamodb.Attribute,
+        *,
+        ttl: str,
+        indexes: list[dynamodb.GlobalSecondaryIndexPropsV2] | None = None,
+    ) -> None:
+        pitr = self._deployment.pitr_days
+        table = dynamodb.TableV2(
+            self,
+            construct_id,
+            table_name=name,
+            partition_key=partition,
+            sort_key=sort,
+            billing=dynamodb.Billing.on_demand(),
+            time_to_live_attribute=ttl,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=pitr > 0, recovery_period_in_days=pitr or None
+            ),
+            deletion_protection=self._deployment.deletion_protection,
+            removal_policy=self._removal,
+            global_secondary_indexes=indexes,
+        )
+        self._encrypt(table)
+
+    def _encrypt(self, table: dynamodb.TableV2) -> None:
+        # TableV2 takes a key of the owner only in a stack that knows its region, and this one deploys anywhere.
+        resource = table.node.default_child
+        if self._key and isinstance(resource, cdk.CfnResource):
+            resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+            resource.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", self._key.key_arn)
+
+    def _bucket(self, construct_id: str, name: str, *, days: int) -> None:
+        bucket = s3.Bucket(
+            self,
+            construct_id,
+            bucket_name=name,
+            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=self._key,
+            bucket_key_enabled=True if self._key else None,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            lifecycle_rules=[
+                # Raw transcripts: what expires or is overwritten is gone for good a day later.
+                s3.LifecycleRule(
+                    expiration=cdk.Duration.days(days),
+                    noncurrent_version_expiration=cdk.Duration.days(1),
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
+                ),
+                s3.LifecycleRule(expired_object_delete_marker=True),
+            ],
+            removal_policy=self._removal,
+            auto_delete_objects=self._deployment.empty_on_destroy,
+        )
+        acknowledge(
+            bucket, "Access logs would name tenants and runs; CloudTrail data events are the audit trail.", "S1"
+        )
+
+    def _user_key(self) -> None:
+        secret = secretsmanager.Secret(
+            self,
+            "UserKey",
+            secret_name=self._deployment.names.user_key_secret,
+            description="Key under which user ids become pseudonyms. A new key would orphan every stored pseudonym.",
+            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
+            encryption_key=self._key,
+            removal_policy=self._removal,
+        )
+        acknowledge(secret, "Rotating the key would orphan every stored pseudonym.", "SMG4")
+
+    def _tend_the_emptying_function(self) -> None:
+        # CloudFormation can't delete a bucket that holds objects; CDK's function empties it, and its log must go too.
+        provider = self.node.find_child("Custom::S3AutoDeleteObjectsCustomResourceProvider")
+        name = f"/aws/lambda/{self._deployment.names.named('agent-memory-empty-buckets')}"
+        log = log_group(self, "EmptyBucketsLog", name=name, deployment=self._deployment)
+        handler = provider.node.find_child("Handler")
+        if isinstance(handler, cdk.CfnResource):
+            handler.add_property_override("LoggingConfig", {"LogGroup": log.log_group_name})
+
+
+def _episode_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
+    # Indexes project only what no access ever changes, or each read of a memory would cost writes here.
+    return [
+        dynamodb.GlobalSecondaryIndexPropsV2(
+            index_name=contract.AGENT_TIME_INDEX,
+            partition_key=_key(contract.EPISODES_PARTITION_KEY),
+            sort_key=_key(contract.CREATED_AT, NUMBER),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(contract.AGENT_TIME_PROJECTION),
+        ),
+        dynamodb.GlobalSecondaryIndexPropsV2(
+            index_name=contract.USER_INDEX,
+            partition_key=_key(contract.USER_KEY),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        ),
+        dynamodb.GlobalSecondaryIndexPropsV2(
+            index_name=contract.DUE_INDEX,
+            partition_key=_key(contract.DUE_SHARD),
+            sort_key=_key(contract.DECAYS_AT, NUMBER),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        ),
+    ]

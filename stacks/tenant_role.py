@@ -1,0 +1,85 @@
+"""The only role that reads or writes what tenants store, held to one tenant by the tag of its session."""
+
+import aws_cdk as cdk
+from agent_memory import contract
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.settings import Deployment
+from stacks.wildcards import TENANT_OBJECTS, acknowledge
+
+TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
+READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
+WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+
+
+class TenantRole(Construct):
+    """Assumed with the session tag tenant_id by whoever may; without the tag, or as the registry, by nobody."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
+        self._names = deployment.names
+        tag = f"aws:RequestTag/{contract.TENANT_TAG}"
+        trusted = iam.AccountRootPrincipal().with_conditions(
+            {
+                "Null": {tag: "false"},
+                "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
+                # The registry is nobody's tenant, and a slash would let one tenant's prefix lie inside another's.
+                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", ""]},
+            }
+        )
+        self.role = iam.Role(
+            self,
+            "Role",
+            role_name=self._names.tenant_role,
+            description="Reaches the memories of the one tenant that the session tag names",
+            assumed_by=trusted.with_session_tags(),
+            max_session_duration=cdk.Duration.hours(1),
+        )
+        self._items()
+        self._objects()
+        if deployment.encryption_key_arn:
+            self.role.add_to_policy(
+                iam.PolicyStatement(
+                    actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+                    resources=[deployment.encryption_key_arn],
+                )
+            )
+
+    def _items(self) -> None:
+        episodes = self._names.table_arn(self._names.episodes_table)
+        ledger = self._names.table_arn(self._names.ledger_table)
+        # due-index is keyed by shard across tenants, so it is not here; nor is Scan, which has no leading keys.
+        indexes = [f"{episodes}/index/{name}" for name in (contract.AGENT_TIME_INDEX, contract.USER_INDEX)]
+        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, ledger])
+        self._on_own_keys(("dynamodb:DeleteItem",), [ledger])
+        self._on_own_keys(("dynamodb:Query",), indexes)
+
+    def _on_own_keys(self, actions: tuple[str, ...], resources: list[str]) -> None:
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=list(actions),
+                resources=resources,
+                conditions={
+                    "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{TENANT}#*"]},
+                    # ForAllValues holds when the key is absent.
+                    "Null": {"dynamodb:LeadingKeys": "false"},
+                },
+            )
+        )
+
+    def _objects(self) -> None:
+        transcripts = self._names.bucket_arn(self._names.transcripts_bucket)
+        parked = self._names.bucket_arn(self._names.parked_bucket)
+        for actions, bucket, prefix in (
+            (["s3:GetObject", "s3:PutObject"], transcripts, f"{TENANT}/*"),
+            (["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], parked, f"parked/{TENANT}/*"),
+        ):
+            self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[f"{bucket}/{prefix}"]))
+            self.role.add_to_policy(
+                iam.PolicyStatement(
+                    actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [prefix]}}
+                )
+            )
+        for arn in (f"{transcripts}/{TENANT}/*", f"{parked}/parked/{TENANT}/*"):
+            acknowledge(self.role, TENANT_OBJECTS.reason, f"IAM5[Resource::{arn}]")

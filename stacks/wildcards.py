@@ -1,0 +1,74 @@
+"""Every `*` that any policy of the product may hold, with its reason. tests/stacks holds the templates to this list."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import aws_cdk as cdk
+from constructs import IConstruct
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """Actions on a resource that is, or holds, a `*`."""
+
+    actions: tuple[str, ...]
+    resource: str
+    reason: str
+
+
+DETECT_PII: Final = Wildcard(
+    ("comprehend:DetectPiiEntities",), "*", "Comprehend has no resource-level permission for it."
+)
+TRACE: Final = Wildcard(
+    ("xray:GetSamplingRules", "xray:GetSamplingTargets", "xray:PutTelemetryRecords", "xray:PutTraceSegments"),
+    "*",
+    "X-Ray has no resource-level permission for it.",
+)
+DELIVER_LOGS: Final = Wildcard(
+    (
+        "logs:CreateLogDelivery",
+        "logs:DeleteLogDelivery",
+        "logs:DescribeLogGroups",
+        "logs:DescribeResourcePolicies",
+        "logs:GetLogDelivery",
+        "logs:ListLogDeliveries",
+        "logs:PutResourcePolicy",
+        "logs:UpdateLogDelivery",
+    ),
+    "*",
+    "Step Functions writes its log through vended log delivery, which has no resource-level permission.",
+)
+TENANT_OBJECTS: Final = Wildcard(
+    ("s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
+    "${aws:PrincipalTag/tenant_id}/*",
+    "Object keys are made at run time; the session tag before the star holds them to one tenant.",
+)
+MODEL_EVERYWHERE: Final = Wildcard(
+    ("bedrock:InvokeModel",),
+    "foundation-model/",
+    "An inference profile routes to regions of its own choice; the condition binds the model to that profile.",
+)
+CLIENT_UPLOADS: Final = Wildcard(
+    ("s3:PutObject",),
+    "agent-memory-transcripts-",
+    "Operators replay runs of any tenant; they may write transcripts, and read none without the tenant's role.",
+)
+ALL: Final = (DETECT_PII, TRACE, DELIVER_LOGS, TENANT_OBJECTS, MODEL_EVERYWHERE, CLIENT_UPLOADS)
+
+
+def acknowledge(construct: IConstruct, reason: str, *rules: str) -> None:
+    """Tell cdk-nag why *construct* breaks a rule on purpose."""
+    for rule in rules:
+        acknowledgment = cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-{_shown(rule)}", reason=reason)
+        cdk.Validations.of(construct).acknowledge(acknowledgment)
+
+
+def _shown(rule: str) -> str:
+    """cdk-nag writes pseudo parameters by name; a token can't be part of an id."""
+    for name, token in (
+        ("Partition", cdk.Aws.PARTITION),
+        ("AccountId", cdk.Aws.ACCOUNT_ID),
+        ("Region", cdk.Aws.REGION),
+    ):
+        rule = rule.replace(token, f"<AWS::{name}>")
+    return rule.replace("${", "<").replace("}", ">")

@@ -1,0 +1,53 @@
+"""One state machine from one file in statemachines/."""
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.layers import ROOT
+from stacks.memory_function import MemoryFunction, log_group
+from stacks.settings import Deployment
+from stacks.wildcards import DELIVER_LOGS, TRACE, acknowledge
+
+
+class Workflow(Construct):
+    """The machine of *definition*. Functions fill the `${...}` of their names and may be invoked, nothing else may."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        definition: str,
+        name: str,
+        deployment: Deployment,
+        functions: Mapping[str, MemoryFunction],
+        substitutions: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"), description=name)
+        log = log_group(self, "Log", name=f"/aws/vendedlogs/states/{name}", deployment=deployment)
+        self.machine = sfn.StateMachine(
+            self,
+            "Machine",
+            state_machine_name=name,
+            definition_body=sfn.DefinitionBody.from_string((ROOT / "statemachines" / definition).read_text()),
+            definition_substitutions={
+                **{key: function.function_arn for key, function in functions.items()},
+                **substitutions,
+            },
+            role=role,
+            # Execution data are ids, but one careless state would put content into the log for good.
+            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=False),
+            tracing_enabled=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        self.role = role
+        for function in functions.values():
+            role.add_to_policy(
+                iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
+            )
+        acknowledge(role, f"{DELIVER_LOGS.reason} {TRACE.reason}", "IAM5[Resource::*]")

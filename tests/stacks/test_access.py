@@ -1,0 +1,39 @@
+"""What agents and operators find and may call."""
+
+import json
+
+from agent_memory import contract
+from agent_memory.settings import settings_from
+from support.deployments import allow_statements, as_list, flat, functions, resources, templates
+
+
+def parameters(environment: str) -> dict[str, object]:
+    found = resources(templates({"env": environment})["access"], "AWS::SSM::Parameter").values()
+    return {p["Properties"]["Name"]: p["Properties"]["Value"] for p in found}
+
+
+def test_every_name_that_clients_look_up_is_published() -> None:
+    assert set(parameters("prod")) == {f"/agent-memory/prod/{name}" for name in contract.PARAMETER_NAMES}
+
+
+def test_operators_build_the_very_settings_of_the_functions() -> None:
+    stored = json.loads(flat(parameters("dev")["/agent-memory/dev/operator-settings"]))
+    bootstrap = {key: flat(value) for key, value in functions()["bootstrap"]["Environment"]["Variables"].items()}
+    assert settings_from(stored) == settings_from(bootstrap)
+    assert settings_from(stored).consolidation_machine.endswith(":stateMachine:agent-memory-consolidation-dev")
+
+
+def test_operator_settings_fit_a_standard_parameter() -> None:
+    assert len(flat(parameters("staging")["/agent-memory/staging/operator-settings"])) < 4096
+
+
+def test_operators_speak_for_agents_only() -> None:
+    statements = [s for key, s in allow_statements(templates({"env": "prod"})["access"]) if key.startswith("Operator")]
+    [events] = [s for s in statements if as_list(s["Action"]) == ["events:PutEvents"]]
+    assert events["Condition"] == {"StringLike": {"events:source": "agent-memory.client/*"}}
+
+
+def test_no_stack_imports_a_value_from_another() -> None:
+    for template in templates({"env": "prod"}).values():
+        assert "Fn::ImportValue" not in json.dumps(template)
+        assert "Outputs" not in template

@@ -1,0 +1,141 @@
+"""Who may do what, function by function; a `*` only where the list of wildcards gives its reason."""
+
+from typing import Any
+
+import pytest
+from stacks.wildcards import ALL
+from support.deployments import allow_statements, as_list, flat, functions, resources, templates
+
+ENVIRONMENTS = ["dev", "staging", "prod", "local"]
+LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
+TENANTS = {"sts:AssumeRole", "sts:TagSession"}
+INTAKE = {
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+    "sqs:ReceiveMessage",
+}
+MAY = {
+    "accept_run": INTAKE
+    | {"sqs:SendMessage", "states:StartExecution", "secretsmanager:GetSecretValue", "dynamodb:PutItem"},
+    "consolidation": {"bedrock:InvokeModel"},
+    "pii_scrubbing": {"comprehend:DetectPiiEntities"},
+    "store_episode": {"bedrock:InvokeModel"},
+    "record_feedback": set(),
+    "park_run": set(),
+    "record_retrieval": INTAKE,
+    "bootstrap": {"bedrock:InvokeModel", "events:PutEvents"},
+}
+
+
+def role_statements(folder: str, environment: str = "prod") -> list[dict[str, Any]]:
+    """What the role of one function allows."""
+    role = functions(environment)[folder]["Role"]["Fn::GetAtt"][0]
+    found = []
+    for template in templates({"env": environment}).values():
+        for policy in resources(template, "AWS::IAM::Policy").values():
+            if {"Ref": role} in policy["Properties"]["Roles"]:
+                found += policy["Properties"]["PolicyDocument"]["Statement"]
+    return found
+
+
+def test_the_table_covers_every_function() -> None:
+    assert set(MAY) == set(functions("prod"))
+
+
+@pytest.mark.parametrize("folder", MAY)
+def test_a_function_may_do_this_and_nothing_else(folder: str) -> None:
+    allowed = {action for s in role_statements(folder) for action in as_list(s["Action"])}
+    assert allowed == MAY[folder] | LOGS | TENANTS
+
+
+@pytest.mark.parametrize("folder", MAY)
+def test_no_function_touches_what_tenants_store_with_its_own_role(folder: str) -> None:
+    for statement in role_statements(folder):
+        actions = as_list(statement["Action"])
+        assert not [a for a in actions if a.startswith("s3:")]
+        if any(a.startswith("dynamodb:") for a in actions):
+            assert statement["Condition"] == {
+                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["registry#tenants"]},
+                "Null": {"dynamodb:LeadingKeys": "false"},
+            }
+
+
+def allowed_wildcard(actions: list[str], resource: str) -> bool:
+    if resource == "*":
+        unconditional = {action for wildcard in ALL if wildcard.resource == "*" for action in wildcard.actions}
+        return set(actions) <= unconditional
+    return any(
+        wildcard.resource in resource and set(actions) <= set(wildcard.actions)
+        for wildcard in ALL
+        if wildcard.resource != "*"
+    )
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_every_star_is_on_the_list(environment: str) -> None:
+    seen = 0
+    for template in templates({"env": environment}).values():
+        for holder, statement in allow_statements(template):
+            if holder.startswith("Custom"):
+                continue
+            actions = as_list(statement["Action"])
+            assert not [action for action in actions if "*" in action], holder
+            assert "NotAction" not in statement
+            assert "NotResource" not in statement
+            for arn in map(flat, as_list(statement["Resource"])):
+                if "*" in arn:
+                    seen += 1
+                    assert allowed_wildcard(actions, arn), (holder, actions, arn)
+    assert seen
+
+
+def test_the_list_would_catch_a_star_that_is_not_on_it() -> None:
+    assert not allowed_wildcard(["dynamodb:Query"], "*")
+    assert not allowed_wildcard(["s3:DeleteObject"], "arn:<AWS::Partition>:s3:::agent-memory-transcripts-dev-1/*")
+    assert not allowed_wildcard(["events:PutEvents"], "arn:aws:events:*:*:event-bus/*")
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_roles_attach_no_managed_policies_of_aws(environment: str) -> None:
+    for template in templates({"env": environment}).values():
+        for key, role in resources(template, "AWS::IAM::Role").items():
+            if not key.startswith("CustomS3AutoDelete"):
+                assert "ManagedPolicyArns" not in role["Properties"], key
+
+
+def consolidation_models(**context: object) -> dict[str, Any]:
+    template = templates({"env": "dev", **context})["consolidation"]
+    found = {}
+    for key, statement in allow_statements(template):
+        if key.startswith("ConsolidationRole") and as_list(statement["Action"]) == ["bedrock:InvokeModel"]:
+            for arn in as_list(statement["Resource"]):
+                found[flat(arn)] = flat(
+                    statement.get("Condition", {}).get("StringEquals", {}).get("bedrock:InferenceProfileArn", "")
+                )
+    return found
+
+
+def test_a_model_is_reached_through_its_profile_only() -> None:
+    profile = (
+        "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:inference-profile/eu.anthropic.claude-sonnet-5"
+    )
+    assert consolidation_models(bedrockModelId="eu.anthropic.claude-sonnet-5") == {
+        profile: "",
+        "arn:<AWS::Partition>:bedrock:*::foundation-model/anthropic.claude-sonnet-5": profile,
+    }
+
+
+def test_a_global_profile_also_needs_the_model_without_a_region() -> None:
+    arns = consolidation_models(bedrockGeo="global")
+    assert "arn:<AWS::Partition>:bedrock:::foundation-model/anthropic.claude-sonnet-5" in arns
+
+
+def test_a_model_of_the_region_needs_no_profile() -> None:
+    [arn] = consolidation_models(bedrockModelId="amazon.nova-lite-v1:0")
+    assert arn == "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.nova-lite-v1:0"
+
+
+def test_without_a_model_distiller_nobody_may_ask_one() -> None:
+    assert consolidation_models(distiller="extractive") == {}

@@ -1,0 +1,130 @@
+"""The consolidation machine orders; functions decide; a run that can't go on is parked."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_memory.domain.models import RunTicket
+from support.machines import TaskFailed, Walk, definition, walk
+
+MACHINE = definition("consolidation")
+STEPS = ["DistillRun", "ScrubPii", "StoreEpisode", "RecordFeedback", "PublishRunConsolidated"]
+TICKET = {
+    "tenant_id": "acme",
+    "agent_id": "travel",
+    "run_id": "r-1",
+    "attempt": 1,
+    "claim_key": "acme/travel/r-1/claim",
+}
+SAID = "my card is 4111 1111 1111 1111"
+
+
+def decides(decision: str, **pointers: str) -> Any:
+    return lambda ticket: RunTicket.model_validate(ticket).decided(decision, **pointers).model_dump()
+
+
+def fails(_: dict[str, Any]) -> Any:
+    raise TaskFailed("ModelBusyError", cause=SAID)
+
+
+def run(**tasks: Any) -> Walk:
+    standing_in = {
+        "DistillRun": decides("distilled", artifacts_key="a"),
+        "ScrubPii": decides("scrubbed", scrubbed_key="s"),
+        "StoreEpisode": decides("stored"),
+        "RecordFeedback": decides("nothing_to_record"),
+        "PublishRunConsolidated": lambda _: {"FailedEntryCount": 0},
+        "ParkRun": lambda event: {"decision": "parked"},
+        **tasks,
+    }
+    return walk(MACHINE, standing_in, TICKET)
+
+
+def published(done: Walk) -> dict[str, Any]:
+    [entry] = done.inputs["PublishRunConsolidated"][0]["Entries"]
+    detail: dict[str, Any] = entry["Detail"]
+    return detail
+
+
+def test_a_run_goes_through_every_step_in_order() -> None:
+    done = run()
+    assert done.status == "SUCCEEDED"
+    assert [state for state in done.states if state in STEPS] == STEPS
+    assert done.inputs["StoreEpisode"][0]["scrubbed_key"] == "s"
+
+
+@pytest.mark.parametrize("decision", ["stored", "duplicate", "expired_on_arrival", "erased"])
+def test_what_was_decided_is_published_with_ids_only(decision: str) -> None:
+    detail = published(run(StoreEpisode=decides(decision)))
+    assert detail == {
+        "schema_version": 1, "tenant_id": "acme", "agent_id": "travel", "run_id": "r-1", "attempt": 1, "decision": decision,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("decision", "counted"), [("stored", True), ("duplicate", True), ("erased", False), ("expired_on_arrival", False)]
+)
+def test_feedback_counts_for_runs_that_are_kept(decision: str, counted: bool) -> None:
+    assert ("RecordFeedback" in run(StoreEpisode=decides(decision)).states) is counted
+
+
+@pytest.mark.parametrize("step", ["DistillRun", "ScrubPii", "StoreEpisode"])
+def test_a_step_that_parks_ends_the_run(step: str) -> None:
+    done = run(**{step: decides("parked", reason="unreadable")})
+    assert (done.status, done.error, done.states[-2]) == ("FAILED", "RunParked", "ParkRun")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_exhausted_step_parks_the_run_with_its_name_and_the_errors_name(step: str) -> None:
+    done = run(**{step: fails})
+    assert (done.status, done.error) == ("FAILED", "RunParked")
+    assert len(done.inputs[step]) == 7
+    [parked] = done.inputs["ParkRun"]
+    assert (parked["step"], parked["failure"]) == (step, {"Error": "ModelBusyError"})
+    assert {key: parked[key] for key in TICKET} == TICKET
+    assert SAID not in json.dumps(done.inputs)
+
+
+def test_a_step_that_recovers_goes_on() -> None:
+    tries = iter([fails, fails, decides("distilled")])
+    done = run(DistillRun=lambda ticket: next(tries)(ticket))
+    assert done.status == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("step", ["DistillRun", "ScrubPii", "StoreEpisode"])
+def test_a_word_that_no_choice_knows_parks_the_run(step: str) -> None:
+    done = run(**{step: decides("shrug")})
+    assert (done.status, done.states[-2]) == ("FAILED", "ParkRun")
+    assert done.inputs["ParkRun"][0]["failure"] == {"Error": "UnknownDecision"}
+
+
+def test_a_run_that_cannot_even_be_parked_fails_loudly() -> None:
+    done = run(DistillRun=fails, ParkRun=fails)
+    assert (done.status, done.error) == ("FAILED", "ModelBusyError")
+
+
+def test_every_task_waits_a_bounded_time_and_retries_with_full_jitter() -> None:
+    tasks = {name: state for name, state in MACHINE["States"].items() if state["Type"] == "Task"}
+    assert set(tasks) == {*STEPS, "ParkRun"}
+    for name, task in tasks.items():
+        assert task["TimeoutSeconds"] > 0
+        [retry] = task["Retry"]
+        assert (retry["ErrorEquals"], retry["JitterStrategy"]) == (["States.ALL"], "FULL")
+        assert [c["ErrorEquals"] for c in task.get("Catch", [])] == ([] if name == "ParkRun" else [["States.ALL"]])
+
+
+def test_the_machine_decides_by_one_word_only() -> None:
+    for state in MACHINE["States"].values():
+        for choice in state.get("Choices", []):
+            assert set(choice) == {"Variable", "StringEquals", "Next"}
+            assert choice["Variable"] == "$.decision"
+
+
+def test_the_definition_passes_statelint() -> None:
+    linter = Path(sys.executable).with_name("statelint")
+    file = Path(__file__).parents[2] / "statemachines" / "consolidation.asl.json"
+    result = subprocess.run([linter, file], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout.strip(), result.stderr.strip()) == (0, "", "")
