@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_memory.domain.errors import CrossTenantError
 from agent_memory.domain.fact_hygiene import refusal
-from agent_memory.domain.fact_matching import matches
+from agent_memory.domain.fact_matching import Match, matches
 from agent_memory.domain.fact_support import SPOKEN, support
 from agent_memory.domain.facts import (
     BELIEVED,
@@ -45,35 +45,33 @@ def confirm(
     found = matches((observation,), peers, judgements or {})
     close_calls = tuple(match.fact.fact_id for match in found if match.close)
     same = [match for match in found if match.relation is Relation.SAME]
-    # A run that spoke for this fact before adds nothing, in whatever words and to whichever of its twins.
-    spoken = next((fact for fact in peers if _repeats(fact, observation)), None) or next(
-        (match.fact for match in same if _has_said(match.fact, observation)), None
-    )
+    spoken = _spoken_before(observation, peers, same)
     if spoken:
         return Decision(action=Action.REPEATED, reason="run_counted", fact=spoken, close_calls=close_calls)
     best = max(
         same, key=lambda match: (match.fact.state not in WITHDRAWN, match.cosine, match.fact.fact_id), default=None
     )
-    if best is None:
-        before = _opened(candidate, now, taken={fact.fact_id for fact in known})
-        action, reason = Action.OPENED, "new"
-    else:
-        before = best.fact
-        action, reason = Action.CONFIRMED, "same"
-    fact = _observed(before, observation, now)
-    rivals = [
-        match.fact for match in found if match.relation is Relation.CONTRADICTS and match.fact.fact_id != fact.fact_id
-    ]
-    fact, others, promoted = _settled(fact, observation, peers=peers, rivals=rivals, settings=settings, now=now)
+    before = best.fact if best else _opened(candidate, now, taken={fact.fact_id for fact in known})
+    rivals = [match.fact for match in found if match.relation is Relation.CONTRADICTS]
+    fact, others, promoted = _settled(
+        _observed(before, observation, now), observation, peers=peers, rivals=rivals, settings=settings, now=now
+    )
     return Decision(
-        action=action,
-        reason=reason,
+        action=Action.CONFIRMED if best else Action.OPENED,
+        reason="same" if best else "new",
         fact=fact,
         observation=observation,
         others=others,
         promoted=promoted,
         close_calls=close_calls,
     )
+
+
+def _spoken_before(observation: Observation, peers: Sequence[Fact], same: Sequence[Match]) -> Fact | None:
+    """The fact for which this run counts already, in whatever words and to whichever of its twins it spoke."""
+    repeated = (fact for fact in peers if _repeats(fact, observation))
+    counted = (match.fact for match in same if _has_said(match.fact, observation))
+    return next(repeated, None) or next(counted, None)
 
 
 def _refused(candidate: Candidate, settings: ConfirmationSettings) -> str | None:
@@ -187,26 +185,25 @@ def _settled(
         objects = [] if fact.state is FactState.RETIRED else [r for r in rivals if _newly_contested(r, fact)]
         contesting = change(FactState.CONTESTED, "contradicted", fact.fact_id)
         return fact, tuple(_contested(rival, fact, contesting) for rival in objects), False
-    # Other wordings of this fact may contradict facts that the newest wording does not.
-    found = {
-        match.fact.fact_id: match.fact
-        for match in matches(fact.observations, peers, {})
-        if match.relation is Relation.CONTRADICTS
-    }
-    found.update({rival.fact_id: rival for rival in rivals})
-    found.pop(fact.fact_id, None)
+    opposed = _opposed(fact, peers, rivals)
     fact = fact.moved(
         change(FactState.PROMOTED, "confirmed"), promoted_at=now, ingested_at=None, superseded_by=None, contested_by=()
     )
     others = tuple(
         rival.moved(change(FactState.SUPERSEDED, "newer_fact_confirmed", fact.fact_id), superseded_by=fact.fact_id)
-        for rival in found.values()
+        for rival in opposed
         if rival.state in BELIEVED
     )
-    for rival in found.values():
+    for rival in opposed:
         if rival.state is FactState.OBSERVED:
             fact = _contested(fact, rival, change(FactState.CONTESTED, "contradicted", rival.fact_id))
     return fact, others, True
+
+
+def _opposed(fact: Fact, peers: Sequence[Fact], rivals: Sequence[Fact]) -> list[Fact]:
+    """What *fact* contradicts: earlier wordings of it may contradict what the newest does not."""
+    found = [match.fact for match in matches(fact.observations, peers, {}) if match.relation is Relation.CONTRADICTS]
+    return list({rival.fact_id: rival for rival in (*found, *rivals) if rival.fact_id != fact.fact_id}.values())
 
 
 def _newly_contested(rival: Fact, fact: Fact) -> bool:

@@ -134,6 +134,8 @@ class Place(NamedTuple):
 
 def role_findings(a: str, b: str) -> list[Finding]:
     """ "A pays B" is not "B pays A": two arguments changed places."""
+    if not (_reads_as_english(a) and _reads_as_english(b)):
+        return []  # where the prepositions are not known, every change of order would look like a swap
     first, second = _places(a), _places(b)
     shared = [stem for stem in first if stem in second]
     voices = {stem: (_voice(a, stem), _voice(b, stem)) for stem in shared}
@@ -144,6 +146,11 @@ def role_findings(a: str, b: str) -> list[Finding]:
     else:
         swapped = any(_swapped(x, y, first, second, shared) for x in shared for y in shared if x < y)
     return [Finding(Relation.CONTRADICTS, "roles_swapped")] if swapped else []
+
+
+def _reads_as_english(text: str) -> bool:
+    words = tokens(text)
+    return len(words) <= 3 or any(token.word in lexicon.FUNCTION for token in words)
 
 
 def _places(text: str) -> dict[str, Place]:
