@@ -33,7 +33,7 @@ FUNCTION = frozenset(
 )
 PREPOSITIONS = frozenset(
     "of in on at by for from to with without into onto over under above below before after until till since during per via about through behind "
-    "beside between against toward towards near than across along around inside outside".split()
+    "beside between against toward towards near than across along around inside outside within upon among".split()
 )
 # "x with y" says "y with x".
 MUTUAL = frozenset("with near beside between against along".split())

@@ -150,7 +150,7 @@ def role_findings(a: str, b: str) -> list[Finding]:
 
 def _reads_as_english(text: str) -> bool:
     words = tokens(text)
-    return len(words) <= 3 or any(token.word in lexicon.FUNCTION for token in words)
+    return len(words) <= 3 or any(token.word in lexicon.FUNCTION | lexicon.PREPOSITIONS for token in words)
 
 
 def _places(text: str) -> dict[str, Place]:
