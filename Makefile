@@ -48,6 +48,7 @@ check: $(READY) ## style, types, import rules, templates, privileges; writes not
 	$(BIN)/python -m mypy
 	PYTHONPATH=layers/agent_memory/python:. $(BIN)/lint-imports --no-cache
 	$(BIN)/statelint statemachines/*.asl.json
+	$(BIN)/python -m stacks.layers
 	$(BIN)/python -m pytest tests/stacks tests/statemachines -n 2 --dist loadfile
 
 fix: $(READY) ## let ruff mend what it can

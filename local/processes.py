@@ -140,6 +140,11 @@ def _await_end(pid: int) -> None:
 def children(pid: int) -> list[int]:
     by_task = list(Path(f"/proc/{pid}/task").glob("*/children"))
     if by_task:
-        return [int(child) for task in by_task for child in task.read_text().split()]
+        found: list[int] = []
+        for task in by_task:
+            # A thread may end between the listing and the reading.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(child) for child in task.read_text().split()]
+        return found
     pairs = (line.split() for line in _ps("-A", "-o", "pid=,ppid=").splitlines())
     return [int(child) for child, parent in pairs if int(parent) == pid]

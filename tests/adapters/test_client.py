@@ -13,8 +13,10 @@ import pytest
 from agent_memory import client as client_module
 from agent_memory.client import AgentMemory, Recall, hand_over
 from agent_memory.domain.errors import AccessRefusedError, ConfigurationError, RefusedInputError, RetryableError
+from agent_memory.domain.recall import Recalled
 from agent_memory.wiring import Deployment
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from support.recalls import FixedEmbedder, an_episode_at, recalled
 from support.stand_in import StandIn, a_stand_in
 
 SPOKEN = [{"role": "user", "content": "Water the plants."}, {"role": "assistant", "content": "Watered."}]
@@ -62,11 +64,58 @@ def test_a_recall_asks_only_what_was_said_and_returns_the_context(world: StandIn
     assert not found.nothing_relevant
 
 
+def answered(world: StandIn, answer: Recalled) -> Recall:
+    """What the client makes of a real answer of the function."""
+    world.answer = lambda _: answer.model_dump(mode="json", exclude_none=True)
+    return gardener().recall("Anything")
+
+
+DENIED = AccessRefusedError("bedrock:InvokeModel was refused")
+ANSWERS = {
+    "whole": recalled(an_episode_at(0.95), explain=True),
+    "degraded but useful": recalled(an_episode_at(0.95), tiers=["episodic", "semantic"]),
+    "degraded": recalled(an_episode_at(0.95), embedder=FixedEmbedder(DENIED)),
+    "empty": recalled(),
+    "without room": recalled(an_episode_at(0.95), max_context_tokens=5),
+    "of a tier that is not there": recalled(an_episode_at(0.95), tiers=["semantic"]),
+    "of nothing asked for": recalled(an_episode_at(0.05), max_episodes=0),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_the_client_says_what_the_function_said(world: StandIn, answer: Recalled) -> None:
+    found = answered(world, answer)
+    assert (found.context, found.context_id) == (answer.context, answer.context_id)
+    assert [item.model_dump() for item in found.items] == [item.model_dump() for item in answer.items]
+    assert [one.model_dump() for one in found.degraded] == list(answer.degraded)
+    assert (found.nothing_relevant, found.dropped) == (answer.nothing_relevant, answer.dropped)
+    assert dict(found.timings) == dict(answer.timings)
+    assert found.explanation == (answer.explain or ())
+
+
 def test_nothing_relevant_and_nothing_readable_are_told_apart(world: StandIn) -> None:
     assert gardener().recall("Anything").nothing_relevant
-    world.answer = lambda _: {"context": "", "items": [], "degraded": ["episodic: access_denied"], "context_id": "c-1"}
+    found = answered(world, ANSWERS["degraded"])
+    assert [str(one) for one in found.degraded] == ["embedding: denied"]
+    assert not found.nothing_relevant
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"degraded": "episodic: timeout"},
+        {"degraded": [{"tier": "episodic"}, 7, {"tier": None, "reason": {}, "since": 1}]},
+        {"timings": [1]},
+        {"explain": "no"},
+        {"dropped": "two"},
+        {"nothing_relevant": "yes"},
+    ],
+)
+def test_an_odd_word_on_how_it_went_never_costs_the_memories(world: StandIn, odd: dict[str, object]) -> None:
+    world.answer = lambda _: {"context": "<memory>", "items": [ITEM], "context_id": "c-9", **odd}
     found = gardener().recall("Anything")
-    assert found.degraded == ("episodic: access_denied",)
+    assert (found.context, len(found.items), found.context_id) == ("<memory>", 1, "c-9")
+    assert bool(found.degraded) is ("degraded" in odd)
     assert not found.nothing_relevant
 
 
@@ -252,13 +301,13 @@ def test_a_missing_name_says_which_environment_and_what_to_do(world: StandIn) ->
     with pytest.raises(ConfigurationError, match=r"/agent-memory/test/bus is missing.*cdk deploy -c env=test"):
         gardener(strict=True).end_run("r-1", messages=SPOKEN)
     elsewhere = AgentMemory("meadow", "gardener", "nowhere")
-    assert "no agent-memory deployment called 'nowhere'" in elsewhere.recall("Anything").degraded[0]
+    assert "no agent-memory deployment called 'nowhere'" in elsewhere.recall("Anything").degraded[0].reason
 
 
 def test_a_refusal_by_iam_is_not_taken_for_no_memory(world: StandIn) -> None:
     world.refused_actions = {"GetParametersByPath"}
     found = gardener().recall("Anything")
-    assert "ssm:GetParametersByPath" in found.degraded[0]
+    assert "ssm:GetParametersByPath" in found.degraded[0].reason
     assert not found.nothing_relevant
 
 
@@ -280,6 +329,6 @@ def test_a_detail_of_ones_own_is_handed_over_with_what_it_says(world: StandIn) -
 
 def test_every_public_name_has_a_docstring_with_an_example() -> None:
     public = [getattr(client_module, name) for name in client_module.__all__]
-    methods = [AgentMemory.recall, AgentMemory.end_run, Recall.nothing_relevant.fget]
+    methods = [AgentMemory.recall, AgentMemory.end_run]
     for thing in [*public, *methods]:
         assert "Example:" in (inspect.getdoc(thing) or ""), thing

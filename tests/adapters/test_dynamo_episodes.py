@@ -112,11 +112,17 @@ def test_another_tenant_is_never_written_or_named(episodes: DynamoEpisodes) -> N
         episodes.get("x#y", RUN)
 
 
-def test_one_item_of_another_release_does_not_take_recall_away(account: AwsAccount, episodes: DynamoEpisodes) -> None:
+@pytest.mark.parametrize("change", [{"outcome": {"S": "EXCELLENT"}}, {"ended_at": {"M": {}}}, {"task": {"NULL": True}}])
+def test_one_item_of_another_release_does_not_take_recall_away(
+    account: AwsAccount, episodes: DynamoEpisodes, change: dict[str, Any]
+) -> None:
     episodes.put(an_episode(task_vector=a_vector(2)))
-    odd = dict(account.episodes()[0], run_id={"S": "odd"}, outcome={"S": "EXCELLENT"}, task_vector={"B": b"\x00"})
+    odd = {**account.episodes()[0], "run_id": {"S": "odd"}, "task_vector": {"B": b"\x00"}, **change}
     account.client("dynamodb").put_item(TableName=account.settings.episodes_table, Item=odd)
-    assert [view.run_id for view in episodes.views(AGENT, now=NOW)] == [RUN]
+    views = episodes.views(AGENT, now=NOW)
+    assert ([view.run_id for view in views], views.unreadable) == ([RUN], 1)
+    many = episodes.get_many([(AGENT, "odd"), (AGENT, RUN), (AGENT, "gone")])
+    assert ([episode.run_id for episode in many], many.unreadable) == ([RUN], 1)
 
 
 class Colliding:

@@ -16,7 +16,7 @@ from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.distillery import Distillery
 from agent_memory.domain.episodes import StoreRules, compose
 from agent_memory.domain.models import Claim, DetectedSpan, Episode, EpisodeView, Vector
-from agent_memory.domain.ports import Embedder, PersonalDataDetector
+from agent_memory.domain.ports import Embedder, PersonalDataDetector, Read
 from agent_memory.domain.privacy import Policy, scrub_distillation
 from agent_memory.domain.recall import Recall, RecallDoors
 from agent_memory.domain.recall_request import RecallRules, recall_request
@@ -28,7 +28,7 @@ NOW = 1_800_000_000
 DIMENSIONS = 384
 MODEL = "local.all-minilm-l6-v2"
 # A bench measures what is found, not how fast a busy laptop is.
-PATIENT_MS = 60_000
+PATIENT_MS = 25_000
 RULES = StoreRules(
     DecayRules(
         w_recency=0.4,
@@ -138,15 +138,15 @@ class LocalMemory:
         for run_id in run_ids:
             del self._held[agent_id][run_id]
 
-    def views(self, agent_id: str, *, now: int) -> list[EpisodeView]:
+    def views(self, agent_id: str, *, now: int) -> Read[EpisodeView]:
         fields = EpisodeView.model_fields
-        return [
+        return Read(
             EpisodeView.model_construct(**{name: getattr(one, name) for name in fields})
             for one in self._held[agent_id].values()
-        ]
+        )
 
-    def get_many(self, keys: Sequence[tuple[str, str]]) -> list[Episode]:
-        return [self._held[agent][run] for agent, run in keys]
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Episode]:
+        return Read(self._held[agent][run] for agent, run in keys)
 
     def recall(self, agent_id: str, task: str) -> dict[str, Any]:
         rules = RecallRules(budget_ms=PATIENT_MS, max_episodes=3, max_context_tokens=2000)

@@ -107,9 +107,23 @@ def test_a_refusal_by_iam_says_where_the_actions_are_listed(world: StandIn, caps
     assert "Who may do what" in capsys.readouterr().err
 
 
-def test_memory_that_could_not_be_read_is_a_failure_and_not_an_empty_answer(world: StandIn) -> None:
-    world.answer = lambda _: {"context": "", "items": [], "degraded": ["episodic: timeout"], "context_id": "c-1"}
+def test_memory_that_could_not_be_read_is_a_failure_and_not_an_empty_answer(
+    world: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    degraded = [{"tier": "episodic", "reason": "timeout"}]
+    world.answer = lambda _: {"context": "", "items": [], "degraded": degraded, "context_id": "c-1"}
     assert run("recall", "Water", *WHO, "--env", "test") == 1
+    assert "episodic: timeout" in capsys.readouterr().err
+
+
+def test_memories_without_room_are_not_shown_as_nothing_relevant(
+    world: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.answer = lambda _: {"context": "", "items": [], "degraded": [], "context_id": "c-1", "dropped": 2}
+    assert run("recall", "Water", *WHO, "--env", "test") == 0
+    said = capsys.readouterr().err
+    assert "2 memories" in said
+    assert "Nothing relevant" not in said
 
 
 def test_emit_reads_json_json_lines_and_lists_and_puts_overrides_in(

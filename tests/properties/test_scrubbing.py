@@ -47,7 +47,7 @@ def test_merging_covers_the_same_characters_and_replacing_leaves_the_others_whol
 
 @given(TEXT, st.integers(8, 60), st.integers(0, 40))
 def test_slices_cover_everything_within_the_limit(text: str, limit: int, overlap: int) -> None:
-    overlap = min(overlap, limit - 5)
+    overlap = min(overlap, limit - 7)
     pieces = slices(text, limit=limit, overlap=overlap)
     assert {at for a, b in pieces for at in range(a, b)} == set(range(len(text)))
     assert all(len(text[a:b].encode()) <= limit for a, b in pieces)

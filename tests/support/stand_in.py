@@ -33,6 +33,7 @@ class StandIn:
             "context": "",
             "items": [],
             "degraded": [],
+            "nothing_relevant": True,
             "context_id": "c-1",
             "timings": {},
         }

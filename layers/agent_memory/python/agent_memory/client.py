@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
-from agent_memory.domain.keys import identifier, label, user_identity
+from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model, Outcome
 from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, zoned
 from agent_memory.wiring import Deployment
 
-__all__ = ["AgentMemory", "Handover", "Recall", "RecalledItem", "hand_over"]
+__all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "hand_over"]
 
 # A put of events must stay under 1 MB in all; the accepted event travels through SQS as well.
 INLINE_BYTES = 200_000
@@ -41,10 +41,25 @@ class RecalledItem(Model):
     provenance: Mapping[str, object]
 
 
+class Degraded(Model):
+    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered.
+
+    Example: `if any(one.tier == "episodic" for one in recalled.degraded): metrics.increment("no memory")`
+    """
+
+    tier: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.tier}: {self.reason}"
+
+
 class Recall(Model):
     """What memory has to say about a task. *context* goes into the system prompt; it is "" when there is nothing.
 
     *degraded* names what could not be read in time or at all, so that "no memory" and "no answer" stay apart.
+    *nothing_relevant*: everything was read and nothing fits, which is a good answer. *dropped*: memories that fit the
+    task but not the token budget.
 
     Example: `prompt = base_prompt + recalled.context`
     """
@@ -52,17 +67,11 @@ class Recall(Model):
     context: str = ""
     items: tuple[RecalledItem, ...] = ()
     context_id: str | None = None
-    degraded: tuple[str, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    nothing_relevant: bool = False
+    dropped: int = 0
     timings: Mapping[str, object] = {}
     explanation: tuple[Mapping[str, object], ...] = ()
-
-    @property
-    def nothing_relevant(self) -> bool:
-        """True when everything was read and nothing fits: a good answer, unlike a degraded one.
-
-        Example: `if recalled.nothing_relevant: metrics.increment("new kind of task")`
-        """
-        return not self.items and not self.degraded
 
 
 class Handover(Model):
@@ -100,7 +109,7 @@ class AgentMemory:
         timeout_seconds: float = 10.0,
         deployment: Deployment | None = None,
     ) -> None:
-        self.tenant_id = identifier(tenant_id, "tenant_id")
+        self.tenant_id = tenant_identifier(tenant_id)
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
@@ -144,7 +153,7 @@ class AgentMemory:
         except AgentMemoryError as error:
             if self.strict:
                 raise
-            return Recall(degraded=(str(error),))
+            return _unanswered(str(error))
 
     def end_run(
         self,
@@ -197,7 +206,7 @@ def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
 
     Example: `hand_over(Deployment("dev"), json.load(open("run.json")))`
     """
-    tenant_id = identifier(detail.get("tenant_id"), "tenant_id")
+    tenant_id = tenant_identifier(detail.get("tenant_id"))
     agent_id = identifier(detail.get("agent_id"), "agent_id")
     run_id = identifier(detail.get("run_id"), "run_id")
     text = _text(detail)
@@ -218,24 +227,46 @@ def _text(value: object) -> str:
 
 
 def _recall_from(answer: Mapping[str, object]) -> Recall:
-    """Read the function's answer. An answer of another shape is a degraded one, not an error in the agent's run."""
+    """Read the function's answer. What says how it went may have any shape: that never costs a run its memories."""
+    dropped = answer.get("dropped")
     try:
-        items = answer.get("items") or []
         return Recall.model_validate(
             {
                 "context": answer.get("context") or "",
-                "items": [{k: item.get(k) for k in RecalledItem.model_fields} for item in _list(items)],
+                "items": [{k: item.get(k) for k in RecalledItem.model_fields} for item in _list(answer.get("items"))],
                 "context_id": answer.get("context_id"),
-                "degraded": answer.get("degraded") or (),
-                "timings": answer.get("timings") or {},
-                "explanation": answer.get("explain") or (),
+                "degraded": [_degraded(one) for one in _listed(answer.get("degraded"))],
+                "nothing_relevant": answer.get("nothing_relevant") is True,
+                "dropped": dropped if isinstance(dropped, int) else 0,
+                "timings": next(iter(_mappings(answer.get("timings"))), {}),
+                "explanation": _mappings(answer.get("explain")),
             }
         )
     except (ValueError, TypeError, AttributeError):
-        return Recall(degraded=("the bootstrap function answered in a shape that this package does not know",))
+        return _unanswered("the bootstrap function answered in a shape that this package does not know")
+
+
+def _unanswered(reason: str) -> Recall:
+    return Recall(degraded=(Degraded(tier="all", reason=reason),))
+
+
+def _degraded(one: object) -> Degraded:
+    if isinstance(one, Mapping):
+        return Degraded(tier=str(one.get("tier", "unknown")), reason=str(one.get("reason", "unknown")))
+    return Degraded(tier="unknown", reason=str(one))
+
+
+def _listed(value: object) -> Sequence[object]:
+    if isinstance(value, list | tuple):
+        return value
+    return [value] if value else []
+
+
+def _mappings(value: object) -> list[Mapping[str, object]]:
+    return [one for one in _listed(value) if isinstance(one, Mapping)]
 
 
 def _list(value: object) -> list[Mapping[str, object]]:
-    if not isinstance(value, list):
+    if value and not isinstance(value, list):
         raise TypeError("not a list")
-    return value
+    return value if isinstance(value, list) else []

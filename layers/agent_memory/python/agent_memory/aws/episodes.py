@@ -1,6 +1,7 @@
 """The episodes table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -18,10 +19,10 @@ from agent_memory.contract import (
     EPISODES_TTL,
     USER_KEY,
 )
-from agent_memory.domain.errors import AgentMemoryError, CrossTenantError
+from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
 from agent_memory.domain.keys import SEPARATOR, agent_key, due_shard, tenant_of, user_key
 from agent_memory.domain.models import Episode, EpisodeView
-from agent_memory.domain.ports import Written
+from agent_memory.domain.ports import Read, Written
 from agent_memory.domain.vectors import pack, unpack
 
 VECTORS = ("task_vector", "digest_vector")
@@ -65,7 +66,7 @@ class DynamoEpisodes:
             return "erased"
         return "duplicate" if any(failed) else "stored"
 
-    def views(self, agent_id: str, *, now: int) -> list[EpisodeView]:
+    def views(self, agent_id: str, *, now: int) -> Read[EpisodeView]:
         """All live views of one agent, every page, newest first; TTL deletes late, so expiry is judged here."""
         stored: list[Item] = []
         with translating("dynamodb:Query on agent-time-index"):
@@ -78,8 +79,9 @@ class DynamoEpisodes:
                 ExpressionAttributeValues={":key": {"S": self._partition(agent_id)}},
                 ScanIndexForward=False,
             )
-        read = (self._view(attributes(one)) for one in stored)
-        return [view for view in read if view and (view.expires_at is None or view.expires_at > now)]
+        read = [self._view(attributes(one)) for one in stored]
+        live = (view for view in read if view and (view.expires_at is None or view.expires_at > now))
+        return Read(live, unreadable=sum(view is None for view in read))
 
     def get(self, agent_id: str, run_id: str) -> Episode | None:
         """The whole episode, read consistently; None when it is gone."""
@@ -87,12 +89,17 @@ class DynamoEpisodes:
             answer = self._client.get_item(TableName=self._table, Key=self._key(agent_id, run_id), ConsistentRead=True)
         return self._episode(attributes(answer["Item"])) if answer.get("Item") else None
 
-    def get_many(self, keys: Sequence[tuple[str, str]]) -> list[Episode]:
-        """The episodes of these (agent_id, run_id), in this order; those that are gone are left out."""
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Episode]:
+        """The episodes of these (agent_id, run_id), in this order, without those that are gone or unreadable."""
         wanted = list(dict.fromkeys(keys))
         read = self._transactions.batch_get(self._table, [self._key(*key) for key in wanted])
-        found = {(e.agent_id, e.run_id): e for e in map(self._episode, read)}
-        return [found[key] for key in wanted if key in found]
+        found: dict[tuple[str, str], Episode] = {}
+        for one in read:
+            # One item that an older or newer release wrote must not take recall away from all others.
+            with suppress(UnreadableItemError):
+                episode = self._episode(one)
+                found[episode.agent_id, episode.run_id] = episode
+        return Read((found[key] for key in wanted if key in found), unreadable=len(read) - len(found))
 
     def pin(self, agent_id: str, run_id: str, *, pinned: bool, expires_at: int | None, decays_at: int | None) -> bool:
         """Set or remove the pin, and with it the dates. False when the episode is gone."""
@@ -169,7 +176,8 @@ class DynamoEpisodes:
         try:
             return Episode.model_validate({**held, "tenant_id": self._tenant_id})
         except ValidationError:
-            raise AgentMemoryError(f"episode {held['agent_id']}/{read.get(EPISODES_SORT_KEY)} can't be read") from None
+            name = f"{held['agent_id']}/{read.get(EPISODES_SORT_KEY)}"
+            raise UnreadableItemError(f"episode {name} can't be read") from None
 
     def _view(self, read: Mapping[str, Any]) -> EpisodeView | None:
         held = self._plain(read, _VIEW_FIELDS)

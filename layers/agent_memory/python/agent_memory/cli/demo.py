@@ -108,7 +108,7 @@ def _start_third(session: Session, memory: AgentMemory, third: Mapping[str, Any]
     found = memory.recall(third["task"], task_type=third["task_type"], domain=third["domain"])
     if found.degraded:
         # The first call of a fresh deployment may be slower than its budget: a cold start, not a lack of memory.
-        screen.notice(f"first answer was degraded ({', '.join(found.degraded)}); asking once more")
+        screen.notice(f"first answer was degraded ({', '.join(map(str, found.degraded))}); asking once more")
         found = memory.recall(third["task"], task_type=third["task_type"], domain=third["domain"])
     screen.headline("4. What memory adds to its system prompt")
     screen.text(found.context or "   (nothing)")

@@ -127,5 +127,5 @@ def _round_trip(session: Session) -> str:
     if found.degraded:
         found = memory.recall("Is anybody there?")
     if found.degraded:
-        raise FailedError(f"bootstrap answered, but could not read: {', '.join(found.degraded)}")
+        raise FailedError(f"bootstrap answered, but could not read: {', '.join(map(str, found.degraded))}")
     return f"bootstrap answered with {len(found.items)} memories"

@@ -41,10 +41,10 @@ def recall(
             budget_ms=budget_ms,
             explain=explain,
         )
-    session.screen.answer({**found.model_dump(mode="json"), "nothing_relevant": found.nothing_relevant})
+    session.screen.answer(found.model_dump(mode="json"))
     show(session.screen, found)
     if found.degraded and not found.items:
-        raise FailedError(f"memory could not be read: {', '.join(found.degraded)}")
+        raise FailedError(f"memory could not be read: {', '.join(map(str, found.degraded))}")
 
 
 def show(screen: Screen, found: Recall) -> None:
@@ -61,7 +61,9 @@ def show(screen: Screen, found: Recall) -> None:
     if found.nothing_relevant:
         screen.notice("Nothing relevant: no memory of this agent is close enough to the task.")
     elif found.degraded:
-        screen.notice(f"Not everything could be read: {', '.join(found.degraded)}")
+        screen.notice(f"Not everything could be read: {', '.join(map(str, found.degraded))}")
+    if found.dropped:
+        screen.notice(f"Left out for want of room in the token budget: {found.dropped} memories that fit the task.")
 
 
 def _cell(value: object) -> object:

@@ -11,11 +11,10 @@ LONG_QUERY_TOKENS: Final = 40
 
 
 class QueryForm(StrEnum):
-    """`request`: as a user opens a run, one or two sentences. `statement`: the task written out. `words`: no vector."""
+    """`request`: as a user opens a run, one or two sentences. `statement`: the task written out."""
 
     REQUEST = "request"
     STATEMENT = "statement"
-    WORDS = "words"
 
 
 class Floor(NamedTuple):
@@ -29,24 +28,26 @@ class Floor(NamedTuple):
 NEVER: Final = 2.0
 _STARTING: Final = Floor(score=NEVER, cosine=0.75)
 _EPISODES: Final = {
-    (LOCAL_MODEL, QueryForm.REQUEST): Floor(score=0.66, cosine=0.80),
-    (LOCAL_MODEL, QueryForm.STATEMENT): Floor(score=0.63, cosine=0.75),
+    (LOCAL_MODEL, QueryForm.REQUEST): Floor(score=0.66, cosine=0.85),
+    (LOCAL_MODEL, QueryForm.STATEMENT): Floor(score=0.64, cosine=0.75),
 }
-# Words alone don't depend on the model.
-_WORDS: Final = Floor(score=0.50, cosine=NEVER)
+# Without a vector the score is what the words say, and that does not depend on the model.
+_WORDS: Final = {
+    QueryForm.REQUEST: Floor(score=0.58, cosine=NEVER),
+    QueryForm.STATEMENT: Floor(score=0.72, cosine=NEVER),
+}
 
 
-def form_of(query_tokens: int, *, embedded: bool) -> QueryForm:
+def form_of(query_tokens: int) -> QueryForm:
     """The form of a query, by its length: nobody tells us."""
-    if not embedded:
-        return QueryForm.WORDS
     return QueryForm.STATEMENT if query_tokens > LONG_QUERY_TOKENS else QueryForm.REQUEST
 
 
-def episode_floor(model: str, form: QueryForm, *, override: float = 0.0) -> Floor:
-    """The floor of episodes; a positive *override* (setting episodeFloor) replaces it by a floor on the score."""
+def episode_floor(model: str | None, form: QueryForm, *, override: float = 0.0) -> Floor:
+    """The floor of episodes under *model*, None when the query could not be embedded.
+
+    A positive *override* (setting episodeFloor) replaces it by a floor on the score.
+    """
     if override > 0:
         return Floor(score=override, cosine=NEVER)
-    if form is QueryForm.WORDS:
-        return _WORDS
-    return _EPISODES.get((model, form), _STARTING)
+    return _WORDS[form] if model is None else _EPISODES.get((model, form), _STARTING)

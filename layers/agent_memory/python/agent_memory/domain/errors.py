@@ -22,6 +22,10 @@ class CrossTenantError(AgentMemoryError):
     """A key of another tenant reached an adapter: a defect or an attack, always counted."""
 
 
+class UnreadableItemError(AgentMemoryError):
+    """A stored item has a shape that this release does not know."""
+
+
 class RetryableError(AgentMemoryError):
     """Worth another try later: throttling, time-outs, a service that is down."""
 

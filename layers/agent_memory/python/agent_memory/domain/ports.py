@@ -1,7 +1,7 @@
 """What the rules need from the world. Adapters in aws/ fulfil these; tests/contracts holds each to its word."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeVar
 
 from agent_memory.domain.fact_writes import DomainFacts, FactWrite, FoundFact, Receipt
 from agent_memory.domain.facts import Fact
@@ -25,6 +25,17 @@ Written = Literal["stored", "duplicate", "erased"]
 """stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
 FactsWritten = Literal["written", "conflict", "erased"]
 """conflict: somebody else wrote in the domain, or decided for the run; read it again. erased: as above."""
+
+
+Stored = TypeVar("Stored")
+
+
+class Read(list[Stored]):
+    """What a store returned. *unreadable*: items left out because no release that is known here wrote them."""
+
+    def __init__(self, items: Iterable[Stored] = (), *, unreadable: int = 0) -> None:
+        super().__init__(items)
+        self.unreadable = unreadable
 
 
 class Embedder(Protocol):
@@ -101,13 +112,14 @@ class Episodes(Protocol):
     def put(self, episode: Episode) -> Written:
         """Write once; a tombstone newer than the run wins, inside the same transaction."""
 
-    def views(self, agent_id: str, *, now: int) -> list[EpisodeView]:
-        """All live views of one agent (`expires_at` > *now* or none), every page."""
+    def views(self, agent_id: str, *, now: int) -> Read[EpisodeView]:
+        """All live views of one agent (`expires_at` > *now* or none), every page. Unreadable ones are counted."""
 
     def get(self, agent_id: str, run_id: str) -> Episode | None: ...
 
-    def get_many(self, keys: Sequence[tuple[str, str]]) -> list[Episode]:
-        """The episodes of these (agent_id, run_id), in this order; those that are gone are left out."""
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Episode]:
+        """The episodes of these (agent_id, run_id), in this order; those that are gone are left out, those that can't
+        be read as well and counted."""
 
     def pin(self, agent_id: str, run_id: str, *, pinned: bool, expires_at: int | None, decays_at: int | None) -> bool:
         """Set or remove the pin. False when the episode is gone."""

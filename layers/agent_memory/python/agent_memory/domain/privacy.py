@@ -248,7 +248,8 @@ def slices(text: str, *, limit: int = SLICE_BYTES, overlap: int = OVERLAP_BYTES)
         offsets.append(offsets[-1] + len(character.encode("utf-8", "surrogatepass")))
     pieces = [(0, bisect_right(offsets, limit) - 1)]
     while pieces[-1][1] < len(text):
-        start = bisect_right(offsets, offsets[pieces[-1][1]] - overlap) - 1
+        # A piece may end three bytes short and the next begin three early: a close overlap must not stand still.
+        start = max(bisect_right(offsets, offsets[pieces[-1][1]] - overlap) - 1, pieces[-1][0] + 1)
         pieces.append((start, bisect_right(offsets, offsets[start] + limit) - 1))
     return pieces
 

@@ -2,6 +2,7 @@
 
 The score is absolute: the same number means the same likeness for every query and store, so that it can be held
 against a floor. It is a weighted sum of two cosines (task as asked, digest) and of what the words have in common.
+docs/calibration.md says what the weights were measured on.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from agent_memory.domain.calibration import Floor
 from agent_memory.domain.lexical import LexicalMatch, Query, is_id, matches, tokens
 from agent_memory.domain.models import EpisodeView, Model, Outcome, Vector
 
-TASK_WEIGHT = 0.35
-DIGEST_WEIGHT = 0.35
+# A question is like the way a run was opened or like what was asked in its course: the better cosine says most.
+BETTER_WEIGHT = 0.56
+OTHER_WEIGHT = 0.14
 LEXICAL_WEIGHT = 0.3
 NEAR_TIE = 0.02
 NEAR_IDENTICAL = 0.95
+COMMON_WORDS = 0.5
 
 
 class Candidate(Model):
@@ -85,14 +88,11 @@ def _candidate(view: EpisodeView, words: LexicalMatch, task: float | None, diges
 
 
 def _fused(lexical: float, task: float | None, digest: float | None) -> float:
-    if task is None and digest is None:
+    cosines = sorted(max(cosine, 0.0) for cosine in (task, digest) if cosine is not None)
+    if not cosines:
         return lexical
-    # One vector stands in for the other when that one is missing.
-    cosine_task = digest if task is None else task
-    cosine_digest = task if digest is None else digest
-    assert cosine_task is not None  # noqa: S101 - for the type checker: one of the two is there
-    assert cosine_digest is not None  # noqa: S101 - the same
-    return TASK_WEIGHT * max(cosine_task, 0) + DIGEST_WEIGHT * max(cosine_digest, 0) + LEXICAL_WEIGHT * lexical
+    # Where one vector is missing the other stands in for it.
+    return BETTER_WEIGHT * cosines[-1] + OTHER_WEIGHT * cosines[0] + LEXICAL_WEIGHT * lexical
 
 
 def _cosines(vector: Vector | None, stored: Sequence[Vector | None]) -> list[float | None]:
@@ -104,9 +104,8 @@ def _cosines(vector: Vector | None, stored: Sequence[Vector | None]) -> list[flo
     if not usable:
         return found
     matrix = np.stack([np.asarray(stored[i], dtype=np.float32) for i in usable])
-    lengths = np.linalg.norm(matrix, axis=1)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        cosines = (matrix @ vector) / lengths
+        cosines = (matrix @ vector) / np.linalg.norm(matrix, axis=1)
     for i, cosine in zip(usable, cosines.tolist(), strict=True):
         if np.isfinite(cosine):
             found[i] = max(-1.0, min(1.0, cosine))
@@ -138,7 +137,7 @@ class _Said(NamedTuple):
     """What an episode says, as near-identity compares it."""
 
     view: EpisodeView
-    words: tuple[str, ...]
+    words: frozenset[str]
     names: frozenset[str]
 
 
@@ -158,18 +157,22 @@ def collapse(candidates: Sequence[Candidate], *, limit: int) -> tuple[Shown, ...
 
 
 def _said(view: EpisodeView) -> _Said:
-    words = tuple(tokens(_text(view)))
+    words = frozenset(tokens(_text(view)))
     return _Said(view, words, frozenset(word for word in words if is_id(word) or word.isdigit()))
 
 
 def _near_identical(one: _Said, other: _Said) -> bool:
-    """The same words; or task and digest alike in meaning, and every number and id the same."""
+    """The same outcome, the same numbers and ids; and the same words, or most of them and the same meaning."""
+    if one.view.outcome is not other.view.outcome or one.names != other.names:
+        return False
     if one.words == other.words:
         return True
-    if one.view.embedding_model != other.view.embedding_model or one.names != other.names:
+    if one.view.embedding_model != other.view.embedding_model:
         return False
+    common = len(one.words & other.words) / len(one.words | other.words)
     tasks = _likeness(one.view.task_vector, other.view.task_vector)
-    return min(tasks, _likeness(one.view.digest_vector, other.view.digest_vector)) >= NEAR_IDENTICAL
+    digests = _likeness(one.view.digest_vector, other.view.digest_vector)
+    return common >= COMMON_WORDS and min(tasks, digests) >= NEAR_IDENTICAL
 
 
 def _likeness(one: Vector | None, other: Vector | None) -> float:

@@ -15,9 +15,10 @@ from agent_memory.domain.deadlines import Budget, reason_of, started
 from agent_memory.domain.memory_context import item_lines, memory_context
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.plain_text import estimated_tokens
-from agent_memory.domain.ports import Embedder, Episodes
+from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
-from agent_memory.domain.recall_request import RecallRequest
+from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest
+from agent_memory.domain.vectors import unit
 
 EXPLAINED = 50
 # Shares of the budget by which each step must be over; what is left is for ranking and assembly.
@@ -44,7 +45,11 @@ class RecalledItem(Model):
 
 
 class Recalled(Model):
-    """The answer. *considered*: live memories ranked. *dropped*: items that the token budget had no room for."""
+    """The answer. *considered*: live memories ranked. *dropped*: items that the token budget had no room for.
+
+    *unreadable*: stored items left out because of their shape. *nothing_relevant*: memory was read, there was something
+    to compare the task with or nothing stored at all, and nothing fits.
+    """
 
     context: str = ""
     items: tuple[RecalledItem, ...] = ()
@@ -54,6 +59,7 @@ class Recalled(Model):
     nothing_relevant: bool = False
     considered: int = 0
     skipped_vectors: int = 0
+    unreadable: int = 0
     dropped: int = 0
     explain: tuple[Mapping[str, object], ...] | None = None
 
@@ -64,6 +70,7 @@ class Recalled(Model):
             "RecallsEmpty": int(self.nothing_relevant),
             "RecallsDegraded": int(bool(self.degraded)),
             "VectorsSkipped": self.skipped_vectors,
+            "ItemsUnreadable": self.unreadable,
         }
 
 
@@ -83,18 +90,27 @@ class Recall:
         self._floor = floor
         self._degraded: list[dict[str, str]] = []
         self._timings: dict[str, int] = {}
+        self._unreadable = 0
 
     def answer(self, context_id: str) -> Recalled:
         """Read, rank, choose, assemble, and tell the bus what was returned."""
+        self._degraded += [
+            {"tier": tier, "reason": "not_deployed"} for tier in self._request.tiers if tier not in DEPLOYED_TIERS
+        ]
         if "episodic" not in self._request.tiers:
-            return Recalled(context_id=context_id, timings={"total_ms": self._budget.spent_ms})
+            return Recalled(
+                context_id=context_id,
+                degraded=tuple(self._degraded),
+                timings={"total_ms": self._budget.spent_ms},
+            )
         views, vector, model = self._read()
         asked = lexical.query(self._request.task)
         ranking = rank(asked, vector, views, model=model)
-        form = form_of(len(asked.tokens), embedded=vector is not None)
-        floor = episode_floor(model, form, override=self._floor)
+        form = form_of(len(asked.tokens))
+        floor = episode_floor(None if vector is None else model, form, override=self._floor)
         self._timings["rank_ms"] = self._budget.spent_ms
-        found = self._fetch([candidate for candidate in ranking.candidates if candidate.passes(floor)])
+        passing = [candidate for candidate in ranking.candidates if candidate.passes(floor)]
+        found = self._fetch(passing)
         kept = within_budget(context_id, found, self._request.max_context_tokens)
         items = tuple(_item(one) for one in kept)
         self._record(context_id, items)
@@ -104,12 +120,19 @@ class Recall:
             degraded=tuple(self._degraded),
             context_id=context_id,
             timings={**self._timings, "total_ms": self._budget.spent_ms},
-            nothing_relevant=not found and not any(one["tier"] == "episodic" for one in self._degraded),
+            nothing_relevant=not passing and self._compared(ranking),
             considered=len(views),
             skipped_vectors=ranking.skipped_vectors,
+            unreadable=self._unreadable,
             dropped=len(found) - len(kept),
             explain=_explained(ranking, floor) if self._request.explain else None,
         )
+
+    def _compared(self, ranking: Ranking) -> bool:
+        """Whether that nothing passed says something about memory, and not about what kept it from being read."""
+        stored = len(ranking.candidates) + self._unreadable
+        passed_over = ranking.skipped_vectors + self._unreadable
+        return self._request.max_episodes > 0 and not self._degraded and (not stored or passed_over < stored)
 
     def _read(self) -> tuple[list[EpisodeView], Vector | None, str]:
         reads = {agent: started(self._views_of(agent)) for agent in self._request.agents}
@@ -117,18 +140,25 @@ class Recall:
         views: list[EpisodeView] = []
         for read in reads.values():
             found = self._result(read, READ_BY, tier="episodic")
-            views += found or []
+            views += self._readable(found)
         self._timings["episodes_ms"] = self._budget.spent_ms
         vector, model = self._result(embedding, READ_BY, tier="embedding") or (None, "")
         self._timings["embedding_ms"] = self._budget.spent_ms
         return [view for view in views if view.expires_at is None or view.expires_at > self._now], vector, model
 
-    def _views_of(self, agent_id: str) -> Callable[[], list[EpisodeView]]:
+    def _readable(self, found: Read[Result] | None) -> list[Result]:
+        if found is None:
+            return []
+        self._unreadable += found.unreadable
+        return found
+
+    def _views_of(self, agent_id: str) -> Callable[[], Read[EpisodeView]]:
         return lambda: self._doors.episodes().views(agent_id, now=self._now)
 
     def _embedded(self) -> tuple[Vector, str]:
         embedder = self._doors.embedder()
-        return embedder.embed(self._request.task), embedder.model
+        # Checked again here: a vector without direction would make every cosine a lie.
+        return unit(embedder.embed(self._request.task)), embedder.model
 
     def _fetch(self, passing: list[Candidate]) -> list[_Found]:
         shown = collapse(passing, limit=self._request.max_episodes)
@@ -136,7 +166,7 @@ class Recall:
             return []
         keys = [one.candidate.key for one in shown]
         read = started(lambda: self._doors.episodes().get_many(keys))
-        episodes = {(e.agent_id, e.run_id): e for e in self._result(read, FETCH_BY, tier="episodic") or []}
+        episodes = {(e.agent_id, e.run_id): e for e in self._readable(self._result(read, FETCH_BY, tier="episodic"))}
         self._timings["fetch_ms"] = self._budget.spent_ms
         return [_Found(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
 

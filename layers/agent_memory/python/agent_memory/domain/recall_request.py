@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from agent_memory.domain.errors import RefusedInputError
-from agent_memory.domain.keys import identifier, label, user_identity
+from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model
 from agent_memory.domain.plain_text import plain
 
 TIERS = ("episodic", "semantic", "procedural")
+DEPLOYED_TIERS = ("episodic",)
 MAX_TASK_CHARACTERS = 50_000
 MAX_EPISODES = 5
 MAX_CONTEXT_TOKENS = 100_000
-MAX_BUDGET_MS = 120_000
+# The function ends at 30 seconds; what is left is for its answer.
+MAX_BUDGET_MS = 25_000
 
 
 class RecallRules(Model):
@@ -47,7 +49,7 @@ def recall_request(event: object, rules: RecallRules) -> RecallRequest:
     """Read the input of bootstrap; unknown fields are left alone. Raises RefusedInputError."""
     if not isinstance(event, Mapping):
         raise RefusedInputError("input", "must be a JSON object")
-    tenant_id = identifier(event.get("tenant_id"), "tenant_id")
+    tenant_id = tenant_identifier(event.get("tenant_id"))
     agent_id = identifier(event.get("agent_id"), "agent_id")
     task_type = _label(event, "task_type")
     _label(event, "domain")
@@ -83,7 +85,7 @@ def recall_rules(
         for part in (*pair.partition("/")[::2], *names):
             identifier(part, "sharedAgents")
     return RecallRules(
-        budget_ms=budget_ms,
+        budget_ms=min(budget_ms, MAX_BUDGET_MS),
         max_episodes=min(max_episodes, MAX_EPISODES),
         max_context_tokens=max_context_tokens,
         episode_floor=episode_floor,
@@ -118,7 +120,7 @@ def _agents(tenant_id: str, agent_id: str, rules: RecallRules) -> tuple[str, ...
 def _tiers(value: object, task_type: str | None, rules: RecallRules) -> tuple[str, ...]:
     if value is None:
         by_type = rules.tiers_by_task_type
-        return by_type.get(task_type or "*", by_type.get("*", TIERS))
+        return by_type.get(task_type or "*", by_type.get("*", DEPLOYED_TIERS))
     rule = f"must be a list of one or more of {', '.join(TIERS)}"
     if not isinstance(value, list) or not value:
         raise RefusedInputError("tiers", rule)
