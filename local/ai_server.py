@@ -1,4 +1,4 @@
-"""The AWS services with a model inside, on loopback: Bedrock Runtime and Comprehend, spoken as botocore expects.
+"""The AWS services with a model inside, on loopback: Bedrock Runtime, Bedrock Agent (a Knowledge Base) and Comprehend.
 
 Runs in .local/venv-ai as `python -m local.ai_server PORT TOKENIZER`. Models are loaded once here, not per function.
 """
@@ -26,11 +26,14 @@ from starlette.routing import Route
 from local.aws_wire import COMPREHEND_TARGET, AwsError, embedding_answer, json_object, text_to_embed, text_to_search
 from local.converse import NO_MODEL, chat_request, converse_answer
 from local.embedder import DIMENSIONS, MODEL_ID, MiniLm
+from local.faults import Faults
+from local.knowledge_base import KnowledgeBase, Place
 from local.layout import HOST
 from local.personal_data import PersonalDataEngine
 
 log = logging.getLogger("ai-server")
 CHAT_SECONDS = 600.0
+JOB_SECONDS = 2.0
 Answer = TypeVar("Answer")
 Operation = Callable[[Request], Awaitable[Response]]
 
@@ -47,22 +50,15 @@ class Models:
         return await anyio.to_thread.run_sync(partial(compute, *arguments), limiter=self._threads)
 
 
-class Faults:
-    """What benches make go wrong."""
-
-    throttle = False
-
-    def check(self) -> None:
-        if self.throttle:
-            raise AwsError("ThrottlingException", "Too many requests, please wait before trying again.")
-
-
 class AiServer:
     """The routes."""
 
-    def __init__(self, models: Models, *, chat_url: str, chat_model: str) -> None:
+    def __init__(self, models: Models, *, chat_url: str, chat_model: str, place: Place | None, job_seconds: float):
         self._models = models
-        self._faults = Faults()
+        self._faults = Faults(job_seconds=job_seconds)
+        self._knowledge = place and KnowledgeBase(
+            place, embed=models.embedder.embed, run=models.run, faults=self._faults
+        )
         self._chat_url = chat_url.rstrip("/")
         self._chat_model = chat_model
         self._chat = httpx.AsyncClient(timeout=CHAT_SECONDS, trust_env=False)
@@ -75,18 +71,19 @@ class AiServer:
                 Route("/model/{model:path}/invoke", self._service(self.embed), methods=["POST"]),
                 Route("/model/{model:path}/converse", self._service(self.converse), methods=["POST"]),
                 Route("/", self._service(self.comprehend), methods=["POST"]),
+                *(self._knowledge.routes(self._service) if self._knowledge else []),
             ]
         )
 
     async def health(self, request: Request) -> Response:
-        return JSONResponse({"ready": True, "chat": bool(self._chat_url), "throttle": self._faults.throttle})
+        told = {"ready": True, "chat": bool(self._chat_url), "knowledge_base": self._knowledge is not None}
+        return JSONResponse(told | self._faults.told())
 
     async def set_faults(self, request: Request) -> Response:
-        wanted = json_object(await request.body()).get("throttle")
-        if not isinstance(wanted, bool):
-            return JSONResponse({"message": 'send {"throttle": true} or {"throttle": false}'}, status_code=400)
-        self._faults.throttle = wanted
-        return JSONResponse({"throttle": wanted})
+        wrong = self._faults.set(json_object(await request.body()))
+        if wrong:
+            return JSONResponse({"message": wrong}, status_code=400)
+        return JSONResponse(self._faults.told())
 
     def _service(self, operation: Operation) -> Operation:
         """Errors in the services' own shape; a fault of ours as their internal error, without its text."""
@@ -162,6 +159,8 @@ def main(port: int, tokenizer: Path) -> None:
         Models(tokenizer),
         chat_url=os.environ.get("AGENT_MEMORY_LLM_URL", ""),
         chat_model=os.environ.get("AGENT_MEMORY_LLM_MODEL", ""),
+        place=Place.from_environment(),
+        job_seconds=float(os.environ.get("AI_SERVER_INGESTION_SECONDS") or JOB_SECONDS),
     )
     bind = os.environ.get("AI_SERVER_HOST", HOST)
     uvicorn.run(server.application(), host=bind, port=port, log_level="warning", access_log=False)

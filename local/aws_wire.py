@@ -9,6 +9,9 @@ COMPREHEND_MAX_BYTES: Final = 100_000
 COMPREHEND_TARGET: Final = "Comprehend_20171127."
 COMPREHEND_LANGUAGES: Final = ("en", "es")
 STATUS: Final = {
+    "AccessDeniedException": 403,
+    "ResourceNotFoundException": 404,
+    "ConflictException": 409,
     "ThrottlingException": 429,
     "ServiceUnavailableException": 503,
     "ModelTimeoutException": 408,
@@ -47,6 +50,15 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise AwsError("ValidationException", "Malformed input request, please reformat your input and try again.")
     return value
+
+
+def sound_text(text: str) -> bool:
+    """Whether *text* can be stored: half a surrogate pair, which JSON lets through, can not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def text_to_embed(request: Mapping[str, Any], *, dimensions: int) -> str:

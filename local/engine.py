@@ -17,6 +17,8 @@ def client_environment(*, emulator_url: str, ai_url: str) -> dict[str, str]:
     return {
         "AWS_ENDPOINT_URL": emulator_url,
         "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": ai_url,
+        "AWS_ENDPOINT_URL_BEDROCK_AGENT": ai_url,
+        "AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME": ai_url,
         "AWS_ENDPOINT_URL_COMPREHEND": ai_url,
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",

@@ -19,6 +19,11 @@ MODELS: Final = HOME / "models"
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 HOST: Final = "127.0.0.1"
+# The Knowledge Base that the AI server serves; its documents are the application's, in the emulator's S3.
+KNOWLEDGE_BASE_ID: Final = "KBLOCAL001"
+DATA_SOURCE_ID: Final = "DSLOCAL001"
+KNOWLEDGE_BUCKET: Final = f"agent-memory-knowledge-local-{ACCOUNT}"
+KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 
 
 class LocalRuntimeError(Exception):
@@ -32,6 +37,7 @@ class Layout:
         self.state = Path(os.path.abspath(state))  # noqa: PTH100 - resolve() would follow a link that is the user's own
         self.emulator_state = self.state / "emulator"
         self.objects = self.state / "objects"
+        self.knowledge = self.state / "knowledge"
         self.temporary = self.state / "tmp"
         self.logs = self.state / "logs"
         self.layer_cache = self.state / "layer-cache"
@@ -44,7 +50,7 @@ class Layout:
         self.deployed_file = self.state / "deployed.json"
 
     def create(self) -> None:
-        for folder in (self.emulator_state, self.objects, self.temporary, self.logs, self.layer_cache):
+        for folder in self._folders():
             folder.mkdir(parents=True, exist_ok=True)
 
     def pid_file(self, name: str) -> Path:
@@ -52,8 +58,12 @@ class Layout:
 
     def owned(self) -> list[Path]:
         """Everything a stack leaves behind; the shared environments and models are not among it."""
-        folders = [self.emulator_state, self.objects, self.temporary, self.logs, self.layer_cache, self.synthesised]
+        folders = [*self._folders(), self.synthesised]
         return [*folders, self.environment_file, self.ports_file, self.deployed_file]
+
+    def _folders(self) -> list[Path]:
+        kept = [self.emulator_state, self.objects, self.knowledge]
+        return [*kept, self.temporary, self.logs, self.layer_cache]
 
 
 def python_of(venv: Path) -> Path:

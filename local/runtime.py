@@ -103,7 +103,7 @@ class Stack:
         if fresh:
             say("starting the AWS emulator and the AI server")
             self.engine.start(self.environment)
-        ai_process.start(self.ai, self.layout, chat_url=self._chat_url())
+        self._start_ai()
         if fresh:
             self.engine.server.wait_until_ready(EMULATOR_READY_SECONDS)
         if self._chat_url():
@@ -139,8 +139,12 @@ class Stack:
         self.ai.stop()
 
     def start_ai(self) -> None:
-        ai_process.start(self.ai, self.layout, chat_url=self._chat_url())
+        self._start_ai()
         self.ai.wait_until_ready(ai_process.READY_SECONDS)
+
+    def _start_ai(self) -> None:
+        url = self.engine.server.url
+        ai_process.start(self.ai, self.layout, chat_url=self._chat_url(), emulator_url=url)
 
     def _chat_url(self) -> str:
         given = os.environ.get("AGENT_MEMORY_LLM_URL", "")

@@ -137,13 +137,13 @@ def _file(name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def an_ai_server(state: Path, *, chat: str = "") -> Iterator[Server]:
+def an_ai_server(state: Path, *, chat: str = "", emulator: str = "") -> Iterator[Server]:
     layout = Layout(state)
     layout.create()
     server = ai_process.server(layout, port=free_port())
-    ai_process.start(server, layout, chat_url=chat)
+    ai_process.start(server, layout, chat_url=chat, emulator_url=emulator)
     try:
-        server.wait_until_ready(60)
+        server.wait_until_ready(ai_process.READY_SECONDS)
         yield server
     finally:
         server.stop()
