@@ -60,7 +60,7 @@ class Settings(BaseModel):
     confirmation_threshold: int = 3
     require_distinct_users: bool = False
     min_fact_confidence: float = 0.7
-    fact_floor: float = 0.6
+    fact_floor: float = 0.0
     semantic_ttl_days: int = 270
     judge_model_id: str = ""
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.knowledge import BedrockKnowledge
     from agent_memory.aws.ledger import DynamoLedger
-    from agent_memory.aws.machines import ConsolidationMachine
+    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
@@ -127,14 +127,19 @@ class Services:
     @cached_property
     def recall_rules(self) -> "RecallRules":
         """The deployment's part in a recall."""
-        from agent_memory.domain.recall_request import recall_rules
+        from agent_memory.domain.calibration import fact_floor
+        from agent_memory.domain.recall_request import FactRules, recall_rules
 
         s = self.settings
         return recall_rules(
             budget_ms=s.bootstrap_budget_ms,
             max_episodes=s.max_episodes,
+            max_facts=s.max_facts,
             max_context_tokens=s.max_context_tokens,
             episode_floor=s.episode_floor,
+            facts=FactRules(
+                floor=fact_floor(s.embedding_model_id, override=s.fact_floor), ttl_days=s.semantic_ttl_days
+            ),
             tiers_by_task_type=s.json_setting("tiers_by_task_type"),
             shared_agents=s.json_setting("shared_agents"),
         )
@@ -285,6 +290,12 @@ class Services:
         return ConsolidationMachine(self.sessions.own_client("stepfunctions"), arn=self._named("consolidation_machine"))
 
     @cached_property
+    def ingestion_machine(self) -> "IngestionMachine":
+        from agent_memory.aws.machines import IngestionMachine
+
+        return IngestionMachine(self.sessions.own_client("stepfunctions"), arn=self._named("ingestion_machine"))
+
+    @cached_property
     def refused(self) -> "RefusedQueue":
         from agent_memory.aws.queues import RefusedQueue
 
@@ -310,7 +321,7 @@ def open_for_recall() -> None:
     """
     with suppress(AgentMemoryError):
         own = services()
-        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb")
+        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb"), own.knowledge
 
 
 class Deployment:
