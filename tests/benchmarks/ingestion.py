@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from agent_memory.domain.fact_writes import FactWrite, NewObservation
-from agent_memory.domain.facts import Fact, FactChange, FactState, Observation, SourceKind
+from agent_memory.domain.facts import Fact, FactChange, FactState, Observation
 from agent_memory.domain.keys import fact_id
 from agent_memory.domain.knowledge import KnowledgeQuery
+from agent_memory.domain.models import SourceKind
 from agent_memory.domain.promotion import publish
 from benchmarks.stack import BenchStack, figures, say, the_stack
 
