@@ -98,6 +98,17 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
         raise ConfigurationError(f"{ENVIRONMENT_PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from None
 
 
+def settings_from_json(text: str, deployment: str) -> Settings:
+    """Read the settings that *deployment* stores for its operators."""
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise ConfigurationError(f"operator-settings of {deployment!r} is not JSON: deploy it again")
+    return settings_from({str(name): str(value) for name, value in stored.items()})
+
+
 @cache
 def settings() -> Settings:
     """The settings of this process."""

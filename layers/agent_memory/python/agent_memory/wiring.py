@@ -3,7 +3,6 @@
 Adapters are imported inside the properties so that a function loads only what it calls (bootstrap must start fast).
 """
 
-import json
 import random
 import time
 from collections import OrderedDict
@@ -16,7 +15,7 @@ from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import identifier
 from agent_memory.domain.retention import RetentionRules
-from agent_memory.settings import Settings, settings, settings_from
+from agent_memory.settings import Settings, settings, settings_from_json
 
 if TYPE_CHECKING:
     from agent_memory.aws.bus import EventBus
@@ -131,15 +130,14 @@ class Services:
         from agent_memory.domain.recall_request import FactRules, recall_rules
 
         s = self.settings
+        floor = fact_floor(s.embedding_model_id, override=s.fact_floor)
         return recall_rules(
             budget_ms=s.bootstrap_budget_ms,
             max_episodes=s.max_episodes,
             max_facts=s.max_facts,
             max_context_tokens=s.max_context_tokens,
             episode_floor=s.episode_floor,
-            facts=FactRules(
-                floor=fact_floor(s.embedding_model_id, override=s.fact_floor), ttl_days=s.semantic_ttl_days
-            ),
+            facts=FactRules(floor=floor, ttl_days=s.semantic_ttl_days),
             tiers_by_task_type=s.json_setting("tiers_by_task_type"),
             shared_agents=s.json_setting("shared_agents"),
         )
@@ -367,13 +365,7 @@ class Deployment:
     @cached_property
     def services(self) -> Services:
         """What the functions of this deployment see, for operators: built from their stored settings."""
-        try:
-            stored = json.loads(self.directory.name("operator-settings"))
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise ConfigurationError(f"operator-settings of {self.environment!r} is not JSON: deploy it again")
-        return Services(settings_from({str(k): str(v) for k, v in stored.items()}))
+        return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

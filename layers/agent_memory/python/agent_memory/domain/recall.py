@@ -25,12 +25,15 @@ READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
 
 
 class RecallDoors(NamedTuple):
-    """What a recall touches. Functions, because opening a door may be slow or refused as well."""
+    """What a recall touches. Functions, because opening a door may be slow or refused as well.
+
+    *semantic* None: a recall of episodes only.
+    """
 
     episodes: Callable[[], Episodes]
     embedder: Callable[[], Embedder]
     publish: Callable[[str, Mapping[str, object]], None]
-    semantic: FactDoors
+    semantic: FactDoors | None = None
 
 
 class Recalled(Model):
@@ -122,9 +125,10 @@ class Recall:
 
     def _semantic(self) -> SemanticRecall | None:
         """The facts, on their way from here on."""
-        if "semantic" not in self._request.tiers or not self._request.max_facts:
+        doors = self._doors.semantic
+        if doors is None or "semantic" not in self._request.tiers or not self._request.max_facts:
             return None
-        return SemanticRecall(self._request, self._doors.semantic, self._reads, now=self._now, rules=self._rules.facts)
+        return SemanticRecall(self._request, doors, self._reads, now=self._now, rules=self._rules.facts)
 
     def _read(self) -> tuple[list[EpisodeView], Vector | None, str]:
         agents = self._request.agents if "episodic" in self._request.tiers else ()

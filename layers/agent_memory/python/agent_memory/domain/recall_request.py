@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from agent_memory.domain.calibration import fact_floor
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import identifier, label, user_identity
 from agent_memory.domain.models import Model
@@ -20,7 +21,7 @@ MAX_BUDGET_MS = 120_000
 class FactRules(Model):
     """How alike a fact must be to be shown, and how long it lasts after its last confirmation."""
 
-    floor: float = 0.0
+    floor: float = fact_floor("")
     ttl_days: int = 270
 
 
@@ -33,7 +34,7 @@ class RecallRules(Model):
 
     budget_ms: int
     max_episodes: int
-    max_facts: int
+    max_facts: int = 5
     max_context_tokens: int
     episode_floor: float = 0.0
     facts: FactRules = FactRules()
@@ -86,10 +87,10 @@ def recall_rules(
     *,
     budget_ms: int,
     max_episodes: int,
-    max_facts: int,
+    max_facts: int = 5,
     max_context_tokens: int,
     episode_floor: float,
-    facts: FactRules,
+    facts: FactRules | None = None,
     tiers_by_task_type: Mapping[str, object],
     shared_agents: Mapping[str, object],
 ) -> RecallRules:
@@ -107,7 +108,7 @@ def recall_rules(
         max_facts=min(max_facts, MAX_FACTS),
         max_context_tokens=max_context_tokens,
         episode_floor=episode_floor,
-        facts=facts,
+        facts=facts or FactRules(),
         tiers_by_task_type=tiers,
         shared_agents=shared,
     )
