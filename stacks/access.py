@@ -46,6 +46,8 @@ class AccessStack(cdk.Stack):
         function.may_reach_tenants()
         function.may_embed(self._deployment.embedding_model_id)
         function.may_retrieve()
+        # A user's own facts are found by the pseudonym.
+        function.may_name_users()
         function.may_publish()
         return function
 

@@ -105,7 +105,7 @@ class Deployment(BaseModel):
     confirmation_threshold: Some = 3
     require_distinct_users: bool = False
     min_fact_confidence: Share = 0.7
-    fact_floor: Share = 0.6
+    fact_floor: Share = 0.0
     judge_model_id: ModelId = ""
     ingestion_minutes: Annotated[int, Field(ge=0, le=1440)] = 15
     knowledge_base_id: KnowledgeId = ""

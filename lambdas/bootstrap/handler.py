@@ -7,6 +7,7 @@ from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.recall import Recall, RecallDoors
 from agent_memory.domain.recall_request import recall_request
+from agent_memory.domain.semantic_recall import FactDoors
 from agent_memory.wiring import open_for_recall, services
 from aws_lambda_powertools import Logger, Metrics
 
@@ -22,13 +23,17 @@ def handler(event: Any, context: object) -> dict[str, Any]:
     except RefusedInputError as refused:
         metrics.add_metric(name="RecallsRefused", unit="Count", value=1)
         return {"error": {"field": refused.field, "rule": refused.rule, "message": str(refused)}}
-    doors = RecallDoors(lambda: own.tenant(request.tenant_id).episodes, lambda: own.embedder, own.publish)
-    recall = Recall(
-        request, doors, Budget(request.budget_ms, own.clock), now=own.now(), floor=own.recall_rules.episode_floor
-    )
+    budget = Budget(request.budget_ms, own.clock)
+    recall = Recall(request, _doors_to(request.tenant_id), budget, now=own.now(), rules=own.recall_rules)
     found = recall.answer(f"c-{uuid.uuid4()}")
     for name, value in found.counts().items():
         metrics.add_metric(name=name, unit="Count", value=value)
     ids = {"tenant_id": request.tenant_id, "agent_id": request.agent_id, "context_id": found.context_id}
     logger.info("memory recalled", extra={**ids, **found.counts(), "degraded": list(found.degraded)})
     return found.model_dump(mode="json", exclude_none=True)
+
+
+def _doors_to(tenant_id: str) -> RecallDoors:
+    own = services()
+    facts = FactDoors(lambda: own.tenant(tenant_id).facts, lambda: own.knowledge, lambda: own.user_refs)
+    return RecallDoors(lambda: own.tenant(tenant_id).episodes, lambda: own.embedder, own.publish, facts)

@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         metrics.add_metric(name=contract.OLDEST_PENDING_FACT_SECONDS, unit="Seconds", value=report.oldest_seconds)
         metrics.add_metric(name="FactsIngested", unit="Count", value=report.ingested)
     metrics.add_metric(name="IngestionJobsStarted", unit="Count", value=int(done.decision == "started"))
-    failed = max(report.failed, done.failed_documents) if action == "settle" else 0
+    failed = max(report.failed, done.failed_documents) + report.skipped if action == "settle" else 0
     metrics.add_metric(name=contract.INGESTION_DOCUMENTS_FAILED, unit="Count", value=failed)
     metrics.add_metric(name=contract.INGESTION_JOBS_FAILED, unit="Count", value=int(done.decision == "failed"))
     logger.info("ingestion", extra={"action": action, **done.model_dump(), **report.model_dump()})

@@ -8,8 +8,9 @@ from agent_memory.aws.facts import DynamoFacts
 from agent_memory.contract import FACTS_PARTITION_KEY
 from agent_memory.domain.errors import AgentMemoryError, CrossTenantError
 from agent_memory.domain.fact_writes import DomainFacts, FactWrite, NewObservation
-from agent_memory.domain.facts import Fact, FactChange, FactState, Observation, SourceKind
+from agent_memory.domain.facts import Fact, FactChange, FactState, Observation
 from agent_memory.domain.knowledge import document_of
+from agent_memory.domain.models import SourceKind
 from agent_memory.wiring import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, NOW, TENANT

@@ -16,11 +16,11 @@ FACTS: tuple[tuple[str, ...], ...] = (
         "Parcels that are returned need a photo before the refund.",
     ),
     (
-        "Pallets over 900 kg use the south gate.",
-        "Pallets above 900 kg use the south gate.",
-        "The south gate is used by pallets over 900 kg.",
-        "Pallets heavier than 900 kg use the south gate.",
-        "Pallets of more than 900 kg use the south gate.",
+        "Pallets over 900 kg are weighed twice.",
+        "Pallets above 900 kg are weighed twice.",
+        "Pallets heavier than 900 kg are weighed twice.",
+        "Pallets of more than 900 kg are weighed twice.",
+        "A pallet over 900 kg is weighed twice.",
     ),
     (
         "The cold room is kept at 4 degrees.",
@@ -51,11 +51,11 @@ FACTS: tuple[tuple[str, ...], ...] = (
         "A damaged crate is marked with red tape.",
     ),
     (
-        "The scanner firmware is updated by the night shift.",
-        "The night shift updates the scanner firmware.",
-        "Scanner firmware is updated by the night shift.",
-        "Firmware of the scanner is updated by the night shift.",
-        "The firmware of the scanners is updated by the night shift.",
+        "The label printer is refilled by the night shift.",
+        "The night shift refills the label printer.",
+        "The label printer gets refilled by the night shift.",
+        "Label printers are refilled by the night shift.",
+        "By the night shift, the label printer is refilled.",
     ),
     (
         "Invoices above 5000 euros need two signatures.",

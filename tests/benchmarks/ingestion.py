@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from agent_memory.domain.fact_writes import FactWrite, NewObservation
-from agent_memory.domain.facts import Fact, FactChange, FactState, Observation, SourceKind
+from agent_memory.domain.facts import Fact, FactChange, FactState, Observation
 from agent_memory.domain.keys import fact_id
 from agent_memory.domain.knowledge import KnowledgeQuery
+from agent_memory.domain.models import SourceKind
 from agent_memory.domain.promotion import publish
 from benchmarks.stack import BenchStack, figures, say, the_stack
 
@@ -105,6 +106,13 @@ def run_machine(stack: BenchStack) -> str:
     return "RUNNING"
 
 
+def wait_until_read(stack: BenchStack, job_id: str) -> None:
+    """Wait until a job has listed the bucket: what comes afterwards is not its own."""
+    while stack.services.knowledge.job(job_id).status == "STARTING":
+        time.sleep(0.5)
+    time.sleep(2)
+
+
 def jobs(stack: BenchStack) -> int:
     s = stack.services.settings
     pages = stack.client("bedrock-agent").get_paginator("list_ingestion_jobs")
@@ -140,11 +148,12 @@ def main() -> None:
         fault(stack, job_seconds=OTHER_JOB_SECONDS)
         other = stack.services.knowledge.start_job(uuid.uuid4().hex * 2)
         fault(stack, job_seconds=JOB_SECONDS)
+        wait_until_read(stack, other.job_id or "")
         before = jobs(stack)
         facts = promote(stack, tenant_id)
         seconds_promoting = round(time.monotonic() - started, 1)
         say(f"promoted {len(facts)} facts in {seconds_promoting} s beside a job that was {other.decision}")
-        # The other job has read the bucket; from now on the next documents fail, each once.
+        # The next documents that a job reads fail, each once.
         fault(stack, fail_documents=FAILING)
         ended = run_machine(stack)
         started_jobs = jobs(stack) - before

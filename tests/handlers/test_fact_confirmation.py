@@ -5,14 +5,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from agent_memory.contract import DECAYS_AT, PENDING_KEY, USER_KEY
 from agent_memory.domain.errors import ModelAnswerError, ModelBusyError
 from agent_memory.domain.facts import FactState
-from agent_memory.domain.models import FactScope, SourceKind
+from agent_memory.domain.models import FactScope, SourceKind, Vector
 from agent_memory.wiring import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
 from support.builders import DAY, NOW, TENANT
+from support.conversations import Said, ScriptedModel
 from support.fact_runs import (
     DOMAIN,
     SubjectEmbedder,
@@ -137,12 +139,13 @@ def test_bad_candidates_are_refused_with_their_reason_and_leave_no_fact(tenant: 
         a_candidate_fact(HOURS, confidence=0.2),
         a_candidate_fact("This customer gets a discount of 12 %.", scope=FactScope.USER),
         a_candidate_fact("long clause " * 500),
+        a_candidate_fact("[NAME] signs the orders of depot K."),
     ]
     ticket = a_run_with_facts(tenant, "r-1", candidates)
     answers = [confirm_one(ticket, index) for index in ticket.fact_indexes]
     assert {answer["decision"] for answer in answers} == {"refused"}
     reasons = [answer["reason"] for answer in answers]
-    assert reasons == ["one_word", "question", "instruction", "low_confidence", "no_user", "too_long"]
+    assert reasons == ["one_word", "question", "instruction", "low_confidence", "no_user", "too_long", "redacted"]
     assert facts_of(tenant) == []
 
 
@@ -231,3 +234,39 @@ def test_a_crowd_of_runs_at_once_all_get_through_with_their_true_counts(
     facts = facts_of(tenant)
     assert sum(len(fact.runs) for fact in facts) == 48
     assert PENDING_KEY in {name for row in account.facts() for name in row}
+
+
+@pytest.mark.parametrize(("word", "facts"), [("same", 1), ("different", 2), ("anything else", 1), (7, 1)])
+def test_a_judge_decides_close_calls_by_one_word_and_nothing_else(
+    account: AwsAccount, tenant: TenantServices, word: object, facts: int
+) -> None:
+    model = ScriptedModel(Said(arguments={"relation": word, "delete": ["f-1"]}))
+    vars(account.services)["judge"] = model
+    vars(account.services)["embedder"] = Near(0.8)
+    said_by(tenant, "The night crew cleans the big hall.", "r-1")
+    said_by(tenant, "The night crew cleans the big hall and the yard.", "r-2")
+    assert len(model.texts) == 1
+    assert len(facts_of(tenant)) == facts
+
+
+def test_a_judge_that_is_busy_leaves_the_decision_to_the_rules(account: AwsAccount, tenant: TenantServices) -> None:
+    vars(account.services)["judge"] = ScriptedModel(ModelBusyError("busy"))
+    vars(account.services)["embedder"] = Near(0.8)
+    said_by(tenant, "The night crew cleans the big hall.", "r-1")
+    assert said_by(tenant, "The night crew cleans the big hall and the yard.", "r-2") == ["observed"]
+    assert len(facts_of(tenant)) == 1
+
+
+class Near(SubjectEmbedder):
+    """Any two different texts are this close, one after the other."""
+
+    def __init__(self, cosine: float) -> None:
+        super().__init__()
+        self.cosine = cosine
+
+    def embed(self, text: str) -> Vector:
+        self.texts.append(text)
+        angle = 0.0 if text == self.texts[0] else float(np.arccos(self.cosine))
+        vector = np.zeros(self.dimensions, dtype=np.float32)
+        vector[:2] = np.cos(angle), np.sin(angle)
+        return vector

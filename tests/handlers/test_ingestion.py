@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 from agent_memory.contract import PENDING_KEY
 from agent_memory.domain import fact_review
+from agent_memory.domain.errors import AccessRefusedError
 from agent_memory.domain.fact_review import ReviewDoors
+from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import FactState
 from agent_memory.wiring import TenantServices
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -166,3 +168,18 @@ def test_the_age_of_the_oldest_waiting_fact_is_measured(
     later(account, 4000)
     ingestion({"action": "collect", "work": {"owner": "first"}}, LambdaContext())
     assert '"OldestPendingFactSeconds":[4000.0]' in capsys.readouterr().out
+
+
+def test_one_tenants_defect_stops_no_other(account: AwsAccount, tenant: TenantServices) -> None:
+    said_by(tenant, RULES[0], "r-1")
+    account.services.dirty.note("contoso", "depots", now=NOW)
+
+    def refused(domain: str) -> list[FoundFact]:
+        raise AccessRefusedError("dynamodb:Query was refused")
+
+    account.services.tenant("contoso").facts.pending = refused  # type: ignore[method-assign]  # as IAM would
+    assert ingest() == ["start", "started", "complete", "done"]
+    report = account.services.ingestion_desk.report()
+    assert report is not None
+    assert (report["ingested"], report["skipped"]) == (1, 1)
+    assert ("contoso", "depots") in account.services.dirty.all()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from agent_memory.domain.errors import ModelAnswerError, ModelBusyError
-from agent_memory.domain.models import LedgerRun, RunState, RunTicket
+from agent_memory.domain.models import LedgerRun, Outcome, RunState, RunTicket
 from agent_memory.wiring import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import (
@@ -25,8 +25,10 @@ from support.builders import (
     a_ticket,
     an_episode,
     an_sqs_event,
+    some_artifacts,
 )
 from support.embedders import HashedEmbedder
+from support.fact_runs import a_candidate_fact
 
 from lambdas.park_run.handler import handler as park_run
 from lambdas.record_feedback.handler import handler as record_feedback
@@ -78,6 +80,22 @@ def test_a_scrubbed_run_becomes_one_episode_however_often_it_is_stored(
     assert item["user_key"] == {"S": f"{TENANT}#u-1"}
     assert {"due_shard", "decays_at", "schema_version", "expires_at", "created_at"} < set(item)
     assert ledger_run(tenant).state is RunState.STORED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "indexes"), [(Outcome.COMPLETED, [0, 1]), (Outcome.PARTIAL, []), (Outcome.UNKNOWN, [])]
+)
+def test_a_stored_run_tells_which_facts_may_be_confirmed_and_so_does_a_repetition(
+    tenant: TenantServices, outcome: Outcome, indexes: list[int]
+) -> None:
+    facts = (a_candidate_fact("Depot K closes at 16:00."), a_candidate_fact("Gate 4 is for vans only."))
+    held = a_claim()
+    tenant.ledger.accept(a_ledger_run(ended_at=held.ended_at))
+    key = tenant.claims.put_claim(held)
+    made = a_distillation(artifacts=some_artifacts(facts=facts, outcome=outcome))
+    ticket = a_ticket(claim_key=key, scrubbed_key=tenant.claims.put_distillation(key, 1, made))
+    answers = [json.loads(json.dumps(store_episode(ticket.model_dump(), LambdaContext()))) for _ in range(2)]
+    assert [(a["decision"], a["fact_indexes"]) for a in answers] == [("stored", indexes), ("duplicate", indexes)]
 
 
 def test_text_that_was_not_scrubbed_is_never_stored(account: AwsAccount, tenant: TenantServices) -> None:

@@ -39,7 +39,7 @@ MAY = {
     "record_feedback": set(),
     "park_run": set(),
     "record_retrieval": INTAKE,
-    "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents"},
+    "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents", "secretsmanager:GetSecretValue"},
 }
 # Rows of the registry are nobody's data.
 REGISTRY = {

@@ -123,6 +123,7 @@ class AgentMemory:
         user_id: str | None = None,
         tiers: Sequence[str] | None = None,
         max_episodes: int | None = None,
+        max_facts: int | None = None,
         max_context_tokens: int | None = None,
         budget_ms: int | None = None,
         explain: bool = False,
@@ -142,16 +143,15 @@ class AgentMemory:
             "user_id": user_identity(user_id),
             "tiers": None if tiers is None else list(tiers),
             "max_episodes": max_episodes,
+            "max_facts": max_facts,
             "max_context_tokens": max_context_tokens,
             "budget_ms": budget_ms,
             "explain": explain or None,
         }
         try:
             return _recall_from(self._deployment.bootstrap.ask({k: v for k, v in question.items() if v is not None}))
-        except RefusedInputError:
-            raise
         except AgentMemoryError as error:
-            if self.strict:
+            if self.strict or isinstance(error, RefusedInputError):
                 raise
             return _unanswered(str(error))
 

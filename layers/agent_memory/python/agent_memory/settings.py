@@ -60,7 +60,7 @@ class Settings(BaseModel):
     confirmation_threshold: int = 3
     require_distinct_users: bool = False
     min_fact_confidence: float = 0.7
-    fact_floor: float = 0.6
+    fact_floor: float = 0.0
     semantic_ttl_days: int = 270
     judge_model_id: str = ""
 
@@ -96,6 +96,17 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise ConfigurationError(f"{ENVIRONMENT_PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from None
+
+
+def settings_from_json(text: str, deployment: str) -> Settings:
+    """Read the settings that *deployment* stores for its operators."""
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise ConfigurationError(f"operator-settings of {deployment!r} is not JSON: deploy it again")
+    return settings_from({str(name): str(value) for name, value in stored.items()})
 
 
 @cache

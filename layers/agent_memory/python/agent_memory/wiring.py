@@ -3,7 +3,6 @@
 Adapters are imported inside the properties so that a function loads only what it calls (bootstrap must start fast).
 """
 
-import json
 import random
 import time
 from collections import OrderedDict
@@ -16,7 +15,7 @@ from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import identifier
 from agent_memory.domain.retention import RetentionRules
-from agent_memory.settings import Settings, settings, settings_from
+from agent_memory.settings import Settings, settings, settings_from_json
 
 if TYPE_CHECKING:
     from agent_memory.aws.bus import EventBus
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.knowledge import BedrockKnowledge
     from agent_memory.aws.ledger import DynamoLedger
-    from agent_memory.aws.machines import ConsolidationMachine
+    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
@@ -127,14 +126,18 @@ class Services:
     @cached_property
     def recall_rules(self) -> "RecallRules":
         """The deployment's part in a recall."""
-        from agent_memory.domain.recall_request import recall_rules
+        from agent_memory.domain.calibration import fact_floor
+        from agent_memory.domain.recall_request import FactRules, recall_rules
 
         s = self.settings
+        floor = fact_floor(s.embedding_model_id, override=s.fact_floor)
         return recall_rules(
             budget_ms=s.bootstrap_budget_ms,
             max_episodes=s.max_episodes,
+            max_facts=s.max_facts,
             max_context_tokens=s.max_context_tokens,
             episode_floor=s.episode_floor,
+            facts=FactRules(floor=floor, ttl_days=s.semantic_ttl_days),
             tiers_by_task_type=s.json_setting("tiers_by_task_type"),
             shared_agents=s.json_setting("shared_agents"),
         )
@@ -285,6 +288,12 @@ class Services:
         return ConsolidationMachine(self.sessions.own_client("stepfunctions"), arn=self._named("consolidation_machine"))
 
     @cached_property
+    def ingestion_machine(self) -> "IngestionMachine":
+        from agent_memory.aws.machines import IngestionMachine
+
+        return IngestionMachine(self.sessions.own_client("stepfunctions"), arn=self._named("ingestion_machine"))
+
+    @cached_property
     def refused(self) -> "RefusedQueue":
         from agent_memory.aws.queues import RefusedQueue
 
@@ -310,7 +319,7 @@ def open_for_recall() -> None:
     """
     with suppress(AgentMemoryError):
         own = services()
-        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb")
+        _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb"), own.knowledge
 
 
 class Deployment:
@@ -356,13 +365,7 @@ class Deployment:
     @cached_property
     def services(self) -> Services:
         """What the functions of this deployment see, for operators: built from their stored settings."""
-        try:
-            stored = json.loads(self.directory.name("operator-settings"))
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise ConfigurationError(f"operator-settings of {self.environment!r} is not JSON: deploy it again")
-        return Services(settings_from({str(k): str(v) for k, v in stored.items()}))
+        return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

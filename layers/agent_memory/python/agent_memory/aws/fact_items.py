@@ -61,6 +61,7 @@ class FactItems:
                 FACTS_PARTITION_KEY: partition,
                 "vector": pack(worded.vector) if worded else None,
                 "embedding_model": worded.embedding_model if worded else None,
+                "runs": len(fact.runs),
                 "revision": marks.revision + 1,
                 "published": published or None,
                 "gone": gone or None,
@@ -128,6 +129,7 @@ class FactItems:
         return FoundFact(
             fact=fact,
             marks=marks,
+            runs=int(row.get("runs", 0)),
             vector=unpack(packed) if isinstance(packed, bytes) else None,
             embedding_model=row.get("embedding_model"),
         )

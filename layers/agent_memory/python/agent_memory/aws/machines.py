@@ -1,6 +1,7 @@
-"""The consolidation state machine."""
+"""The state machines that our own code starts."""
 
 import time
+import uuid
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -11,6 +12,7 @@ from agent_memory.domain.models import RunTicket
 
 # Both clocks are synchronised; a second covers what they differ by.
 CLOCK_TOLERANCE_SECONDS = 1.0
+MAX_LISTED = 100
 
 
 class ConsolidationMachine:
@@ -35,3 +37,37 @@ class ConsolidationMachine:
                 raise
         # While an execution runs, the same name and input are answered with that execution, not with an error.
         return float(answer["startDate"].timestamp()) >= asked_at - CLOCK_TOLERANCE_SECONDS
+
+
+class IngestionMachine:
+    """Starts ingestions and tells how they went; one works at a time, whoever starts it."""
+
+    def __init__(self, client: Any, *, arn: str) -> None:
+        self._client = client
+        self._arn = arn
+
+    def start(self) -> str:
+        """Start an execution and return its name."""
+        name = f"on-demand-{uuid.uuid4()}"
+        with translating("states:StartExecution"):
+            self._client.start_execution(stateMachineArn=self._arn, name=name, input="{}")
+        return name
+
+    def status(self, name: str) -> str:
+        """How the execution *name* stands, in the service's word. A new one may not be listed yet: it is running."""
+        return next((str(one["status"]) for one in self.recent(MAX_LISTED) if one["name"] == name), "RUNNING")
+
+    def recent(self, limit: int = 5) -> list[dict[str, Any]]:
+        """The latest executions, newest first, with their times in epoch seconds."""
+        with translating("states:ListExecutions"):
+            listed = self._client.list_executions(stateMachineArn=self._arn, maxResults=limit)["executions"]
+        newest = sorted(listed, key=lambda one: one["startDate"], reverse=True)
+        return [
+            {
+                "name": str(one["name"]),
+                "status": str(one["status"]),
+                "started_at": int(one["startDate"].timestamp()),
+                "stopped_at": int(one["stopDate"].timestamp()) if one.get("stopDate") else None,
+            }
+            for one in newest[:limit]
+        ]

@@ -106,7 +106,7 @@ class Usage:
         keys = {
             (self._partition(memory.agent_id), memory.run_id)
             for memory in memories
-            if memory.memory_id == f"{memory.agent_id}/{memory.run_id}"
+            if memory.tier == "episodic" and memory.memory_id == f"{memory.agent_id}/{memory.run_id}"
         }
         wanted = [item({EPISODES_PARTITION_KEY: agent, EPISODES_SORT_KEY: run}) for agent, run in sorted(keys)]
         projection = (EPISODES_PARTITION_KEY, EPISODES_SORT_KEY, "last_access_at")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_memory import __version__
-from agent_memory.cli import demo, doctor, emit, episodes, local_runtime, parked, recall
+from agent_memory.cli import demo, doctor, emit, episodes, facts, ingestion, local_runtime, parked, recall
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
     LOCAL,
@@ -53,6 +53,8 @@ app = typer.Typer(
 )
 app.add_typer(local_runtime.app, name="local")
 app.add_typer(episodes.app, name="episodes")
+app.add_typer(facts.app, name="facts")
+app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.command()(doctor.doctor)
 app.command()(emit.emit)

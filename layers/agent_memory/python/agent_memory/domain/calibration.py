@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 LOCAL_MODEL: Final = "local.all-minilm-l6-v2"
+TITAN_V2: Final = "amazon.titan-embed-text-v2:0"
 LONG_QUERY_TOKENS: Final = 40
 
 
@@ -37,6 +38,10 @@ _WORDS: Final = {
     QueryForm.STATEMENT: Floor(score=0.72, cosine=NEVER),
 }
 
+# One sentence against a task: what is the same in meaning is far apart in MiniLM. A model that nobody calibrated gets
+# the starting value of Titan v2.
+_FACTS: Final = {LOCAL_MODEL: 0.30, TITAN_V2: 0.60}
+
 
 def form_of(query_tokens: int) -> QueryForm:
     """The form of a query, by its length: nobody tells us."""
@@ -51,3 +56,8 @@ def episode_floor(model: str | None, form: QueryForm, *, override: float = 0.0) 
     if override > 0:
         return Floor(score=override, cosine=NEVER)
     return _WORDS[form] if model is None else _EPISODES.get((model, form), _STARTING)
+
+
+def fact_floor(model: str, *, override: float = 0.0) -> float:
+    """The lowest score at which a fact is shown; a positive *override* (setting factFloor) replaces the calibrated."""
+    return override if override > 0 else _FACTS.get(model, _FACTS[TITAN_V2])

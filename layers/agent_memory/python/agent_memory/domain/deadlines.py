@@ -50,3 +50,21 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, LateError | TimeoutError):
         return "timeout"
     return "throttled" if isinstance(error, RetryableError) else "error"
+
+
+class Reads:
+    """Results of reads inside one budget. What gave nothing is noted in *degraded*, once per tier and reason."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.degraded: list[dict[str, str]] = []
+
+    def result(self, future: "Future[Result]", share: float, *, tier: str) -> Result | None:
+        """What *future* gives until *share* of the budget is spent; None when it gives nothing."""
+        try:
+            return future.result(timeout=self._budget.left(share))
+        except Exception as error:
+            degraded = {"tier": tier, "reason": reason_of(error)}
+            if degraded not in self.degraded:
+                self.degraded.append(degraded)
+            return None

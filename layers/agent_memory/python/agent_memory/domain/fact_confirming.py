@@ -4,6 +4,7 @@ All candidates of a run go into one transaction: the head of a domain orders its
 be ten turns in the queue of everybody else. The run's receipt tells the decision on each when it is asked for again.
 """
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ from agent_memory.domain.fact_writes import (
     Receipt,
     awaits_ingestion,
 )
-from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision, Fact, FactState, SourceKind
+from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision, Fact, FactState
 from agent_memory.domain.models import CandidateFact, Claim, Distillation, Model, RunTicket
 from agent_memory.domain.plain_text import one_line
 from agent_memory.domain.ports import ChatModel, Claims, DirtyDomains, Embedder, FactDocuments, Facts
@@ -39,6 +40,8 @@ from agent_memory.domain.retention import RetentionRules
 # A transaction takes 100 actions; a candidate may touch its fact, its observation and the facts that it contradicts.
 MAX_CHANGES = 80
 ROUNDS = 14
+# What scrubbing left behind: "[NAME] signs the orders" would be confirmed by runs about three different people.
+REDACTED = re.compile(r"\[[A-Z][A-Z_]{2,40}\]")
 FIRST_REST, LONGEST_REST = 0.1, 1.5
 # Whoever confirms in a busy domain waits for a turn first: reading a whole domain in vain costs more than asking.
 TURNS, TURN_SECONDS = 60, 5
@@ -174,7 +177,7 @@ class _Confirming:
             evidence=fact.evidence,
             scope=fact.scope,
             user_ref=claim.user_ref,
-            source=SourceKind(fact.source.value),
+            source=fact.source,
             source_hash=fact.source_hash,
             vector=embedder.embed(content),
             embedding_model=embedder.model,
@@ -237,6 +240,8 @@ class _Confirming:
         return self._confirm(candidate, batch)
 
     def _confirm(self, candidate: Candidate, batch: "_Batch") -> Decision:
+        if REDACTED.search(candidate.content):
+            return Decision(action=Action.REFUSED, reason="redacted")
         words = {
             known: relation
             for (index, known), relation in self._judgements.items()

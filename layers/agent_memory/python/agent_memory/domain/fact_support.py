@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent_memory.domain.facts import Observation, SourceKind
+from agent_memory.domain.facts import Observation
+from agent_memory.domain.models import SourceKind
 
 SPOKEN = frozenset({SourceKind.USER, SourceKind.AGENT})
 

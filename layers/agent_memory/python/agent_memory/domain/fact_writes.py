@@ -30,10 +30,12 @@ class DomainFacts(Model):
 
 
 class FoundFact(Model):
-    """A fact without its observations, and the vector of its wording (None when it can't be compared)."""
+    """A fact without its observations, how many runs made them, and the vector of its wording (None when it can't be
+    compared)."""
 
     fact: Fact
     marks: StoreMarks
+    runs: int = 0
     vector: Vector | None = None
     embedding_model: str | None = None
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from pydantic import Field
 
 from agent_memory.contract import SCHEMA_VERSION
-from agent_memory.domain.models import FactScope, Model, Outcome, Vector
+from agent_memory.domain.models import FactScope, Model, Outcome, SourceKind, Vector
 
 
 class FactState(StrEnum):
@@ -26,15 +26,6 @@ BELIEVED = frozenset({FactState.PROMOTED, FactState.INGESTED, FactState.CONTESTE
 WITHDRAWN = frozenset({FactState.SUPERSEDED, FactState.RETIRED})
 # The reason of a retirement that new observations can undo; a person's retirement stays.
 EXPIRED = "expired"
-
-
-class SourceKind(StrEnum):
-    """Who said it in the run."""
-
-    USER = "user"
-    AGENT = "agent"
-    TOOL = "tool"
-    DOCUMENT = "document"
 
 
 class ConfirmationSettings(Protocol):

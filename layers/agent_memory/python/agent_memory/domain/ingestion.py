@@ -2,9 +2,11 @@
 document's status. Nothing here is lost by a crash: what is pending stays pending until its document was seen."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from agent_memory.domain.errors import AgentMemoryError, RetryableError
 from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import WITHDRAWN
 from agent_memory.domain.knowledge import document_of, fact_document_key
@@ -41,7 +43,8 @@ class IngestionWork(Model):
 
 
 class IngestionReport(Model):
-    """What one step found or did. *oldest_seconds*: how long the oldest fact has waited to be searchable."""
+    """What one step found or did. *oldest_seconds*: how long the oldest fact has waited to be searchable.
+    *skipped*: domains that could not be worked on at all."""
 
     pending: int = 0
     removals: int = 0
@@ -51,6 +54,7 @@ class IngestionReport(Model):
     failed: int = 0
     removed: int = 0
     left: int = 0
+    skipped: int = 0
 
 
 class TenantDoors(NamedTuple):
@@ -67,6 +71,12 @@ class IngestionDoors(NamedTuple):
     desk: IngestionDesk
     knowledge: Knowledge
     tenant: Callable[[str], TenantDoors]
+
+
+class _Place(NamedTuple):
+    tenant_id: str
+    domain: str
+    noted_at: int
 
 
 class Step(NamedTuple):
@@ -86,26 +96,29 @@ def ingest(action: str, work: IngestionWork, doors: IngestionDoors, *, now: int)
 
 def _collect(work: IngestionWork, doors: IngestionDoors, now: int) -> Step:
     """Find what is pending; write what was not written yet and delete what is withdrawn, before any job looks."""
-    pending = removals = published = oldest = 0
-    for tenant_id, domain, noted_at in _dirty(doors):
-        tenant = doors.tenant(tenant_id)
-        found = tenant.facts.pending(domain)
-        for one in found:
-            if one.waits:
-                pending += 1
-                oldest = max(oldest, now - (one.fact.promoted_at or now))
-                published += not one.marks.published and publish(one.fact, tenant.facts, tenant.documents)
-            elif one.fact.state in WITHDRAWN:
-                removals += 1
-                tenant.documents.delete(domain, one.fact.fact_id)
-        if not found and noted_at < now - MARK_GRACE_SECONDS:
-            doors.dirty.clear(tenant_id, domain, seen=noted_at)
-    report = IngestionReport(pending=pending, removals=removals, published=published, oldest_seconds=oldest)
-    updates = {"round": work.round + 1, "waits": 0, "job_id": None, "job_status": None, "pending": pending + removals}
-    if pending or removals:
+    report = _summed(doors, lambda tenant, place: _collected(tenant, place, doors, now))
+    waiting = report.pending + report.removals
+    updates = {"round": work.round + 1, "waits": 0, "job_id": None, "job_status": None, "pending": waiting}
+    if waiting:
         return Step(work.model_copy(update={**updates, "decision": "start"}), report)
     doors.desk.release(work.owner)
     return Step(work.model_copy(update={**updates, "decision": "nothing"}), report)
+
+
+def _collected(tenant: TenantDoors, place: _Place, doors: IngestionDoors, now: int) -> IngestionReport:
+    pending = removals = published = oldest = 0
+    found = tenant.facts.pending(place.domain)
+    for one in found:
+        if one.waits:
+            pending += 1
+            oldest = max(oldest, now - (one.fact.promoted_at or now))
+            published += not one.marks.published and publish(one.fact, tenant.facts, tenant.documents)
+        elif one.fact.state in WITHDRAWN:
+            removals += 1
+            tenant.documents.delete(place.domain, one.fact.fact_id)
+    if not found and place.noted_at < now - MARK_GRACE_SECONDS:
+        doors.dirty.clear(place.tenant_id, place.domain, seen=place.noted_at)
+    return IngestionReport(pending=pending, removals=removals, published=published, oldest_seconds=oldest)
 
 
 def _start(work: IngestionWork, doors: IngestionDoors, now: int) -> Step:
@@ -132,23 +145,9 @@ def _check(work: IngestionWork, doors: IngestionDoors, now: int) -> Step:
 
 
 def _settle(work: IngestionWork, doors: IngestionDoors, now: int) -> Step:
-    """Mark each fact by its own document. What failed is written again, so that the next job looks at it again."""
-    ingested = failed = removed = left = oldest = 0
-    for tenant_id, domain, _ in _dirty(doors):
-        tenant = doors.tenant(tenant_id)
-        for one, status in _told(tenant.facts.pending(domain), doors.knowledge):
-            if one.waits and status == INDEXED and one.marks.published:
-                ingested += tenant.facts.mark_ingested(one.fact, at=now)
-            elif not one.waits and status == GONE:
-                removed += tenant.facts.mark_gone(one.fact)
-            else:
-                left += 1
-                oldest = max(oldest, now - (one.fact.promoted_at or now)) if one.waits else oldest
-                if one.waits and status in FAILED:
-                    failed += 1
-                    tenant.documents.put(document_of(one.fact))
-    report = IngestionReport(ingested=ingested, failed=failed, removed=removed, left=left, oldest_seconds=oldest)
-    again = bool(left) and work.job_id is not None and work.round < MAX_ROUNDS
+    """Mark each fact by its own document, and keep what came of the round."""
+    report = _summed(doors, lambda tenant, place: _settled(tenant, place, doors, now))
+    again = bool(report.left) and work.job_id is not None and work.round < MAX_ROUNDS
     last = {**report.model_dump(), "at": now, "round": work.round, "job_id": work.job_id, "status": work.job_status}
     doors.desk.keep({**last, "failed_documents": work.failed_documents})
     if not again:
@@ -156,9 +155,39 @@ def _settle(work: IngestionWork, doors: IngestionDoors, now: int) -> Step:
     return Step(work.model_copy(update={"decision": "again" if again else "done"}), report)
 
 
-def _dirty(doors: IngestionDoors) -> Iterator[tuple[str, str, int]]:
+def _settled(tenant: TenantDoors, place: _Place, doors: IngestionDoors, now: int) -> IngestionReport:
+    ingested = failed = removed = left = oldest = 0
+    for one, status in _told(tenant.facts.pending(place.domain), doors.knowledge):
+        if one.waits and status == INDEXED and one.marks.published:
+            ingested += tenant.facts.mark_ingested(one.fact, at=now)
+            continue
+        if not one.waits and status == GONE:
+            removed += tenant.facts.mark_gone(one.fact)
+            continue
+        left += 1
+        oldest = max(oldest, now - (one.fact.promoted_at or now)) if one.waits else oldest
+        if one.waits and status in FAILED:
+            failed += 1
+            # Written again, so that the next job takes it for changed.
+            tenant.documents.put(document_of(one.fact))
+    return IngestionReport(ingested=ingested, failed=failed, removed=removed, left=left, oldest_seconds=oldest)
+
+
+def _summed(doors: IngestionDoors, act: Callable[[TenantDoors, _Place], IngestionReport]) -> IngestionReport:
+    """Do *act* in every dirty domain. One tenant's defect stops no other: its domain is skipped, counted, and stays."""
+    total: Counter[str] = Counter()
+    oldest = 0
     for (tenant_id, domain), noted_at in sorted(doors.dirty.all().items()):
-        yield tenant_id, domain, noted_at
+        try:
+            found = act(doors.tenant(tenant_id), _Place(tenant_id, domain, noted_at))
+        except RetryableError:
+            raise
+        except AgentMemoryError:
+            total["skipped"] += 1
+            continue
+        total.update(found.model_dump(exclude={"oldest_seconds"}))
+        oldest = max(oldest, found.oldest_seconds)
+    return IngestionReport.model_validate({**total, "oldest_seconds": oldest})
 
 
 def _told(found: list[FoundFact], knowledge: Knowledge) -> Iterator[tuple[FoundFact, str]]:

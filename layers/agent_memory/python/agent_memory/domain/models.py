@@ -268,9 +268,10 @@ class ParkedRun(Model):
 
 
 class RetrievedMemory(Model):
-    """One item that a bootstrap returned, as its context row keeps it. *memory_id* is the item's id."""
+    """One item that a bootstrap returned, as its context row keeps it. *memory_id* is the item's id; *agent_id* and
+    *run_id* are set for episodes only."""
 
     memory_id: str
     tier: str
-    agent_id: str
-    run_id: str
+    agent_id: str = ""
+    run_id: str = ""

@@ -4,51 +4,45 @@ Whatever can't be read in time is named in `degraded`; a recall answers in every
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from agent_memory.contract import MEMORY_RETRIEVED, SCHEMA_VERSION
+from pydantic import Field
+
+from agent_memory.contract import CROSS_TENANT_RESULTS, MEMORY_RETRIEVED, SCHEMA_VERSION
 from agent_memory.domain import lexical
 from agent_memory.domain.calibration import Floor, episode_floor, form_of
-from agent_memory.domain.deadlines import Budget, reason_of, started
-from agent_memory.domain.memory_context import item_lines, memory_context
+from agent_memory.domain.deadlines import Budget, Reads, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
-from agent_memory.domain.plain_text import estimated_tokens
 from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
-from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest
-from agent_memory.domain.vectors import unit
+from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest, RecallRules
+from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, iso, within_budget
+from agent_memory.domain.semantic_recall import ELSEWHERE, FactDoors, FoundFacts, SemanticRecall
 
 EXPLAINED = 50
 # Shares of the budget by which each step must be over; what is left is for ranking and assembly.
 READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
-Result = TypeVar("Result")
 
 
 class RecallDoors(NamedTuple):
-    """What a recall touches. Functions, because opening a door may be slow or refused as well."""
+    """What a recall touches. Functions, because opening a door may be slow or refused as well.
+
+    *semantic* None: a recall of episodes only.
+    """
 
     episodes: Callable[[], Episodes]
     embedder: Callable[[], Embedder]
     publish: Callable[[str, Mapping[str, object]], None]
-
-
-class RecalledItem(Model):
-    """One memory as it is returned. *text* is as stored; only the memory context quotes it."""
-
-    id: str
-    tier: str
-    text: str
-    score: float
-    provenance: Mapping[str, object]
+    semantic: FactDoors | None = None
 
 
 class Recalled(Model):
-    """The answer. *considered*: live memories ranked. *dropped*: items that the token budget had no room for.
+    """The answer. *considered*: live episodes ranked. *dropped*: items that the token budget had no room for.
 
     *unreadable*: stored items left out because of their shape. *nothing_relevant*: memory was read, there was something
-    to compare the task with or nothing stored at all, and nothing fits.
+    to compare the task with or nothing stored at all, and nothing fits. *notes*: what a caller could misread.
+    *cross_tenant*: results of another tenant that the Knowledge Base gave and we dropped; *unreadable_documents*:
+    results without the attributes that each of our documents has.
     """
 
     context: str = ""
@@ -60,6 +54,9 @@ class Recalled(Model):
     considered: int = 0
     skipped_vectors: int = 0
     unreadable: int = 0
+    cross_tenant: int = Field(default=0, exclude=True)
+    unreadable_documents: int = Field(default=0, exclude=True)
+    notes: tuple[Mapping[str, object], ...] = ()
     dropped: int = 0
     explain: tuple[Mapping[str, object], ...] | None = None
 
@@ -71,6 +68,9 @@ class Recalled(Model):
             "RecallsDegraded": int(bool(self.degraded)),
             "VectorsSkipped": self.skipped_vectors,
             "ItemsUnreadable": self.unreadable,
+            "FactsRecalled": sum(item.tier == "semantic" for item in self.items),
+            "KnowledgeUnreadable": self.unreadable_documents,
+            CROSS_TENANT_RESULTS: self.cross_tenant,
         }
 
 
@@ -82,13 +82,16 @@ class _Found(NamedTuple):
 class Recall:
     """One recall under way."""
 
-    def __init__(self, request: RecallRequest, doors: RecallDoors, budget: Budget, *, now: int, floor: float) -> None:
+    def __init__(
+        self, request: RecallRequest, doors: RecallDoors, budget: Budget, *, now: int, rules: RecallRules
+    ) -> None:
         self._request = request
         self._doors = doors
         self._budget = budget
         self._now = now
-        self._floor = floor
-        self._degraded: list[dict[str, str]] = []
+        self._rules = rules
+        self._reads = Reads(budget)
+        self._degraded = self._reads.degraded
         self._timings: dict[str, int] = {}
         self._unreadable = 0
 
@@ -97,52 +100,62 @@ class Recall:
         self._degraded += [
             {"tier": tier, "reason": "not_deployed"} for tier in self._request.tiers if tier not in DEPLOYED_TIERS
         ]
-        if "episodic" not in self._request.tiers:
-            return Recalled(
-                context_id=context_id,
-                degraded=tuple(self._degraded),
-                timings={"total_ms": self._budget.spent_ms},
-            )
+        semantic = self._semantic()
         views, vector, model = self._read()
         asked = lexical.query(self._request.task)
         ranking = rank(asked, vector, views, model=model)
         form = form_of(len(asked.tokens))
-        floor = episode_floor(None if vector is None else model, form, override=self._floor)
+        floor = episode_floor(None if vector is None else model, form, override=self._rules.episode_floor)
         self._timings["rank_ms"] = self._budget.spent_ms
         passing = [candidate for candidate in ranking.candidates if candidate.passes(floor)]
         found = self._fetch(passing)
-        kept = within_budget(context_id, found, self._request.max_context_tokens)
-        items = tuple(_item(one) for one in kept)
+        facts = semantic.found(vector, model) if semantic else FoundFacts()
+        self._timings["facts_ms"] = self._budget.spent_ms
+        memories = [*facts.memories, *(_remembered(one) for one in found)]
+        kept = within_budget(context_id, memories, self._request.max_context_tokens)
+        items = tuple(one.item for one in kept)
         self._record(context_id, items)
         return Recalled(
-            context=_context(context_id, kept),
+            context=context_of(context_id, kept),
             items=items,
             degraded=tuple(self._degraded),
             context_id=context_id,
             timings={**self._timings, "total_ms": self._budget.spent_ms},
-            nothing_relevant=not passing and self._compared(ranking),
+            nothing_relevant=not passing and not facts.passing and self._compared(ranking, semantic is not None),
             considered=len(views),
-            skipped_vectors=ranking.skipped_vectors,
+            skipped_vectors=ranking.skipped_vectors + facts.skipped_vectors,
             unreadable=self._unreadable,
-            dropped=len(found) - len(kept),
-            explain=_explained(ranking, floor) if self._request.explain else None,
+            cross_tenant=facts.foreign,
+            unreadable_documents=facts.unreadable,
+            notes=_notes(facts),
+            dropped=len(memories) - len(kept),
+            explain=(*facts.explain, *_explained(ranking, floor)) if self._request.explain else None,
         )
 
-    def _compared(self, ranking: Ranking) -> bool:
+    def _compared(self, ranking: Ranking, facts: bool) -> bool:
         """Whether that nothing passed says something about memory, and not about what kept it from being read."""
+        episodes = "episodic" in self._request.tiers and self._request.max_episodes > 0
         stored = len(ranking.candidates) + self._unreadable
         passed_over = ranking.skipped_vectors + self._unreadable
-        return self._request.max_episodes > 0 and not self._degraded and (not stored or passed_over < stored)
+        return (episodes or facts) and not self._degraded and (not stored or passed_over < stored)
+
+    def _semantic(self) -> SemanticRecall | None:
+        """The facts, on their way from here on."""
+        doors = self._doors.semantic
+        if doors is None or "semantic" not in self._request.tiers or not self._request.max_facts:
+            return None
+        return SemanticRecall(self._request, doors, self._reads, now=self._now, rules=self._rules.facts)
 
     def _read(self) -> tuple[list[EpisodeView], Vector | None, str]:
-        reads = {agent: started(self._views_of(agent)) for agent in self._request.agents}
+        agents = self._request.agents if "episodic" in self._request.tiers else ()
+        reads = {agent: started(self._views_of(agent)) for agent in agents}
         embedding = started(self._embedded)
         views: list[EpisodeView] = []
         for read in reads.values():
-            found = self._result(read, READ_BY, tier="episodic")
+            found = self._reads.result(read, READ_BY, tier="episodic")
             views += self._readable(found)
         self._timings["episodes_ms"] = self._budget.spent_ms
-        vector, model = self._result(embedding, READ_BY, tier="embedding") or (None, "")
+        vector, model = self._reads.result(embedding, READ_BY, tier="embedding") or (None, "")
         self._timings["embedding_ms"] = self._budget.spent_ms
         return [view for view in views if view.expires_at is None or view.expires_at > self._now], vector, model
 
@@ -166,7 +179,8 @@ class Recall:
             return []
         keys = [one.candidate.key for one in shown]
         read = started(lambda: self._doors.episodes().get_many(keys))
-        episodes = {(e.agent_id, e.run_id): e for e in self._readable(self._result(read, FETCH_BY, tier="episodic"))}
+        read_episodes = self._readable(self._reads.result(read, FETCH_BY, tier="episodic"))
+        episodes = {(e.agent_id, e.run_id): e for e in read_episodes}
         self._timings["fetch_ms"] = self._budget.spent_ms
         return [_Found(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
 
@@ -174,42 +188,18 @@ class Recall:
         if not items:
             return
         detail = retrieved(self._request, context_id, items, at=self._now)
-        self._result(started(lambda: self._doors.publish(MEMORY_RETRIEVED, detail)), RECORD_BY, tier="recording")
+        self._reads.result(started(lambda: self._doors.publish(MEMORY_RETRIEVED, detail)), RECORD_BY, tier="recording")
         self._timings["record_ms"] = self._budget.spent_ms
 
-    def _result(self, future: "Future[Result]", share: float, *, tier: str) -> Result | None:
-        try:
-            return future.result(timeout=self._budget.left(share))
-        except Exception as error:
-            degraded = {"tier": tier, "reason": reason_of(error)}
-            if degraded not in self._degraded:
-                self._degraded.append(degraded)
-            return None
 
-
-def within_budget(context_id: str, found: list[_Found], tokens: int) -> list[_Found]:
-    """Return those of *found* that fit into *tokens* together with the fence, best first; whole items only."""
-    kept: list[_Found] = []
-    for one in found:
-        if estimated_tokens(_context(context_id, [*kept, one])) <= tokens:
-            kept.append(one)
-    return kept
-
-
-def _context(context_id: str, found: list[_Found]) -> str:
-    return memory_context(
-        context_id,
-        [item_lines(_heading(one, place, len(found)), _values(one.episode)) for place, one in enumerate(found, 1)],
-    )
-
-
-def _heading(found: _Found, place: int, of: int) -> str:
+def _remembered(found: _Found) -> Remembered:
     episode = found.episode
     others = f", stands for {found.shown.similar} nearly identical runs" if found.shown.similar > 1 else ""
-    return (
-        f"episode {place} of {of}: run {episode.run_id} of agent {episode.agent_id}, ended {_iso(episode.ended_at)}, "
+    about = (
+        f"run {episode.run_id} of agent {episode.agent_id}, ended {iso(episode.ended_at)}, "
         f"outcome {episode.outcome}{others}"
     )
+    return Remembered(kind="episode", about=about, values=_values(episode), item=_item(found))
 
 
 def _values(episode: Episode) -> list[tuple[str, str]]:
@@ -234,7 +224,7 @@ def _item(found: _Found) -> RecalledItem:
             "agent_id": episode.agent_id,
             "run_id": episode.run_id,
             "kind": episode.kind.value,
-            "ended_at": _iso(episode.ended_at),
+            "ended_at": iso(episode.ended_at),
             "outcome": episode.outcome.value,
             "distilled_by": episode.distilled_by.value,
             "confidence": float(episode.confidence),
@@ -252,8 +242,8 @@ def retrieved(
         RetrievedMemory(
             memory_id=item.id,
             tier=item.tier,
-            agent_id=str(item.provenance["agent_id"]),
-            run_id=str(item.provenance["run_id"]),
+            agent_id=str(item.provenance.get("agent_id", "")),
+            run_id=str(item.provenance.get("run_id", "")),
         ).model_dump()
         for item in items
     ]
@@ -262,9 +252,13 @@ def retrieved(
         "tenant_id": request.tenant_id,
         "agent_id": request.agent_id,
         "context_id": context_id,
-        "at": _iso(at),
+        "at": iso(at),
         "items": kept,
     }
+
+
+def _notes(facts: FoundFacts) -> tuple[dict[str, object], ...]:
+    return ({"tier": "semantic", "note": ELSEWHERE, "elsewhere": facts.elsewhere},) if facts.elsewhere else ()
 
 
 def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
@@ -272,6 +266,7 @@ def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
     return tuple(
         {
             "id": f"{candidate.view.agent_id}/{candidate.view.run_id}",
+            "tier": "episodic",
             "score": _rounded(candidate.score),
             "cosine_task": _rounded(candidate.cosine_task),
             "cosine_digest": _rounded(candidate.cosine_digest),
@@ -286,7 +281,3 @@ def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(float(value), 4)
-
-
-def _iso(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import Field
+
+from agent_memory.domain.calibration import fact_floor
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model
@@ -11,9 +14,17 @@ TIERS = ("episodic", "semantic", "procedural")
 DEPLOYED_TIERS = ("episodic",)
 MAX_TASK_CHARACTERS = 50_000
 MAX_EPISODES = 5
+MAX_FACTS = 20
 MAX_CONTEXT_TOKENS = 100_000
 # The function ends at 30 seconds; what is left is for its answer.
 MAX_BUDGET_MS = 25_000
+
+
+class FactRules(Model):
+    """How alike a fact must be to be shown, and how long it lasts after its last confirmation."""
+
+    floor: float = fact_floor("")
+    ttl_days: int = 270
 
 
 class RecallRules(Model):
@@ -25,21 +36,27 @@ class RecallRules(Model):
 
     budget_ms: int
     max_episodes: int
+    max_facts: int = 5
     max_context_tokens: int
     episode_floor: float = 0.0
+    facts: FactRules = FactRules()
     tiers_by_task_type: Mapping[str, tuple[str, ...]] = {}
     shared_agents: Mapping[str, tuple[str, ...]] = {}
 
 
 class RecallRequest(Model):
-    """One question to memory. *agents*: the asking agent first, then those it may read."""
+    """One question to memory. *agents*: the asking agent first, then those it may read. *user_id*: becomes a
+    pseudonym before anything is read with it."""
 
     tenant_id: str
     agent_id: str
     task: str
     agents: tuple[str, ...]
     tiers: tuple[str, ...]
+    domain: str | None = None
+    user_id: str | None = Field(default=None, repr=False)
     max_episodes: int
+    max_facts: int
     max_context_tokens: int
     budget_ms: int
     explain: bool
@@ -52,15 +69,16 @@ def recall_request(event: object, rules: RecallRules) -> RecallRequest:
     tenant_id = tenant_identifier(event.get("tenant_id"))
     agent_id = identifier(event.get("agent_id"), "agent_id")
     task_type = _label(event, "task_type")
-    _label(event, "domain")
-    user_identity(event.get("user_id"))
     return RecallRequest(
         tenant_id=tenant_id,
         agent_id=agent_id,
         task=_task(event.get("task")),
         agents=_agents(tenant_id, agent_id, rules),
         tiers=_tiers(event.get("tiers"), task_type, rules),
+        domain=_label(event, "domain"),
+        user_id=user_identity(event.get("user_id")),
         max_episodes=_whole(event, "max_episodes", 0, MAX_EPISODES, rules.max_episodes),
+        max_facts=_whole(event, "max_facts", 0, MAX_FACTS, rules.max_facts),
         max_context_tokens=_whole(event, "max_context_tokens", 0, MAX_CONTEXT_TOKENS, rules.max_context_tokens),
         budget_ms=_whole(event, "budget_ms", 1, MAX_BUDGET_MS, rules.budget_ms),
         explain=_flag(event, "explain"),
@@ -71,8 +89,10 @@ def recall_rules(
     *,
     budget_ms: int,
     max_episodes: int,
+    max_facts: int = 5,
     max_context_tokens: int,
     episode_floor: float,
+    facts: FactRules | None = None,
     tiers_by_task_type: Mapping[str, object],
     shared_agents: Mapping[str, object],
 ) -> RecallRules:
@@ -87,8 +107,10 @@ def recall_rules(
     return RecallRules(
         budget_ms=min(budget_ms, MAX_BUDGET_MS),
         max_episodes=min(max_episodes, MAX_EPISODES),
+        max_facts=min(max_facts, MAX_FACTS),
         max_context_tokens=max_context_tokens,
         episode_floor=episode_floor,
+        facts=facts or FactRules(),
         tiers_by_task_type=tiers,
         shared_agents=shared,
     )

@@ -8,6 +8,8 @@ from agent_memory.domain.keys import identifier
 from agent_memory.domain.models import Model, RetrievedMemory
 from agent_memory.domain.retention import DAY_SECONDS
 
+EPISODIC = "episodic"
+
 
 class Retrieval(Model):
     """One memory context and the items in it."""
@@ -40,9 +42,13 @@ def retrieval_of(event: Mapping[str, object], *, now: int, context_days: int) ->
 def _item(item: object) -> RetrievedMemory:
     if not isinstance(item, Mapping) or not isinstance(item.get("memory_id"), str):
         raise RefusedInputError("items", "must be objects with memory_id, tier, agent_id and run_id")
+    tier = identifier(item.get("tier"), "items.tier")
+    if tier != EPISODIC:
+        # A fact is nobody's run.
+        return RetrievedMemory(memory_id=identifier(item["memory_id"], "items.memory_id"), tier=tier)
     return RetrievedMemory(
         memory_id=item["memory_id"],
-        tier=identifier(item.get("tier"), "items.tier"),
+        tier=tier,
         agent_id=identifier(item.get("agent_id"), "items.agent_id"),
         run_id=identifier(item.get("run_id"), "items.run_id"),
     )
