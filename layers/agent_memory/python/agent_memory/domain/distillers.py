@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from threading import Semaphore
 
 from agent_memory.domain.answers import Matches, complete_part, decoded_once, read_answer
@@ -131,7 +132,8 @@ class ModelDistiller:
         """Begin to ask. A question whose turn comes when the time is over is not asked any more."""
 
         def ask() -> ChatAnswer:
-            with self._places:
+            # Only slices wait for a place: one that hangs must not keep the record from being asked for.
+            with self._places if share == NOTES_BY else nullcontext():
                 if self._budget and not self._budget.left(share):
                     raise ModelAnswerError(LATE)
                 return self._model.answer(instruction=instruction, text=text, schema=schema, max_tokens=max_tokens)
