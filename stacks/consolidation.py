@@ -22,7 +22,7 @@ FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 # Seconds; each task of the machine allows its function a little more.
 TIMEOUTS: Final = {
     "accept_run": 60,
-    "consolidation": 300,
+    "consolidation": 900,
     "pii_scrubbing": 120,
     "store_episode": 60,
     "record_feedback": 30,
