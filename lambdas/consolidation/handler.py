@@ -6,6 +6,7 @@ from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.distillery import reason_not_distilled
 from agent_memory.domain.errors import TranscriptError, UnsupportedLanguageError
 from agent_memory.domain.models import Distillation, RunTicket
+from agent_memory.domain.tickets import claim_for
 from agent_memory.wiring import services
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
@@ -20,7 +21,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     own, claims = services(), services().tenant(ticket.tenant_id).claims
     budget = Budget(context.get_remaining_time_in_millis(), own.clock)
     try:
-        distillation = own.distillery.distil(claims.get_claim(ticket.claim_key), budget)
+        distillation = own.distillery.distil(claim_for(ticket, claims), budget)
     except (TranscriptError, UnsupportedLanguageError) as error:
         metrics.add_metric(name="RunsNotDistilled", unit=MetricUnit.Count, value=1)
         logger.warning("run parked", reason=reason_not_distilled(error))

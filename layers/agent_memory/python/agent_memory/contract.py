@@ -49,6 +49,12 @@ LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
 
+# A message that was received this often without success goes to the dead letters.
+MAX_RECEIVES: Final = 5
+
+# Transcripts bucket: uploads lie under "<tenant>/", the pipeline's own objects under this. `~` is in no id.
+WORK_ROOT: Final = "~runs"
+
 # Decisions travel between states; a Choice reads the word, nothing else.
 DECISION: Final = "decision"
 
@@ -67,6 +73,8 @@ PARAMETER_NAMES: Final = (
     "operator-settings",
     "parked-bucket",
     "refused-queue",
+    "retrievals-dead-letters",
+    "retrievals-queue",
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",

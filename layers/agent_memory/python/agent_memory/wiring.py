@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
-from agent_memory.domain.keys import identifier
+from agent_memory.domain.keys import tenant_identifier
 from agent_memory.domain.retention import RetentionRules
 from agent_memory.settings import Settings, settings, settings_from
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine
-    from agent_memory.aws.queues import RefusedQueue
+    from agent_memory.aws.queues import DeadLetters, RefusedQueue
     from agent_memory.aws.registry import TenantRegistry
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
@@ -136,11 +136,12 @@ class Services:
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
             parked_days=s.parked_days,
+            transcript_days=s.transcript_days,
         )
 
     def tenant(self, tenant_id: str) -> TenantServices:
         """The services of one tenant, on credentials that carry its session tag."""
-        tenant_id = identifier(tenant_id, "tenant_id")
+        tenant_id = tenant_identifier(tenant_id)
         if tenant_id not in self._tenants:
             self._tenants[tenant_id] = TenantServices(self, tenant_id)
             while len(self._tenants) > MAX_CACHED_TENANTS:
@@ -292,6 +293,13 @@ class Deployment:
 
         bucket = self.directory.name("transcripts-bucket")
         return TranscriptUploads(self.clients.get("s3"), bucket=bucket, tenant_id=tenant_id)
+
+    def dead_letters(self, queue: str) -> "DeadLetters":
+        """The dead letters of *queue* (intake, retrievals)."""
+        from agent_memory.aws.queues import DeadLetters
+
+        url, home = self.directory.name(f"{queue}-dead-letters"), self.directory.name(f"{queue}-queue")
+        return DeadLetters(self.clients.get("sqs"), url=url, home=home)
 
     @cached_property
     def services(self) -> Services:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_memory import __version__
-from agent_memory.cli import demo, doctor, emit, episodes, local_runtime, parked, recall
+from agent_memory.cli import dead_letters, demo, doctor, emit, episodes, local_runtime, parked, recall
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
     LOCAL,
@@ -54,6 +54,7 @@ app = typer.Typer(
 app.add_typer(local_runtime.app, name="local")
 app.add_typer(episodes.app, name="episodes")
 app.add_typer(parked.app, name="parked")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)
