@@ -11,7 +11,7 @@ from constructs import Construct
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
 
 
 class AccessStack(cdk.Stack):
@@ -52,7 +52,8 @@ class AccessStack(cdk.Stack):
         registry = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#tenants"]}}
         client_source = {"StringLike": {"events:source": f"{contract.CLIENT_SOURCE_PREFIX}*"}}
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
-        queues = [*dead_letters, names.arn("sqs", names.queue("intake")), names.arn("sqs", names.queue("refused"))]
+        homes = [names.arn("sqs", names.queue(queue)) for queue in ("intake", "retrievals")]
+        queues = [*dead_letters, *homes, names.arn("sqs", names.queue("refused"))]
         policy = iam.ManagedPolicy(
             self,
             "Operator",
@@ -65,11 +66,15 @@ class AccessStack(cdk.Stack):
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
                 _may(["states:StartExecution"], [names.machine_arn]),
+                _may(["states:DescribeExecution"], [names.executions_arn]),
+                _may(["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"], dead_letters),
+                _may(["sqs:SendMessage"], homes),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
                 _may(["dynamodb:Query"], [ledger], {**registry, "Null": {"dynamodb:LeadingKeys": "false"}}),
             ],
         )
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
+        acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
     def _parameters(self, bootstrap: MemoryFunction) -> None:
         names = self._deployment.names
@@ -86,6 +91,8 @@ class AccessStack(cdk.Stack):
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
             "refused-queue": names.queue_url("refused"),
+            "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
+            "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,
             "user-key-secret": names.user_key_secret,

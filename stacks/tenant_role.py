@@ -9,6 +9,7 @@ from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
+WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 
@@ -72,7 +73,9 @@ class TenantRole(Construct):
         transcripts = self._names.bucket_arn(self._names.transcripts_bucket)
         parked = self._names.bucket_arn(self._names.parked_bucket)
         for actions, bucket, prefix in (
-            (["s3:GetObject", "s3:PutObject"], transcripts, f"{TENANT}/*"),
+            # Uploads are the agents' own; what the pipeline makes of them lies where no agent may write.
+            (["s3:GetObject"], transcripts, f"{TENANT}/*"),
+            (["s3:GetObject", "s3:PutObject"], transcripts, WORK),
             (["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], parked, f"parked/{TENANT}/*"),
         ):
             self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[f"{bucket}/{prefix}"]))
@@ -81,5 +84,9 @@ class TenantRole(Construct):
                     actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [prefix]}}
                 )
             )
-        for arn in (f"{transcripts}/{TENANT}/*", f"{parked}/parked/{TENANT}/*"):
+        for arn in (
+            f"{transcripts}/{TENANT}/*",
+            f"{transcripts}/{WORK}",
+            f"{parked}/parked/{TENANT}/*",
+        ):
             acknowledge(self.role, TENANT_OBJECTS.reason, f"IAM5[Resource::{arn}]")
