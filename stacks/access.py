@@ -12,7 +12,7 @@ from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, on_registry
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
 
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
@@ -58,7 +58,8 @@ class AccessStack(cdk.Stack):
         ledger = names.table_arn(names.ledger_table)
         client_source = {"StringLike": {"events:source": f"{contract.CLIENT_SOURCE_PREFIX}*"}}
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
-        queues = [*dead_letters, names.arn("sqs", names.queue("intake")), names.arn("sqs", names.queue("refused"))]
+        homes = [names.arn("sqs", names.queue(queue)) for queue in ("intake", "retrievals")]
+        queues = [*dead_letters, *homes, names.arn("sqs", names.queue("refused"))]
         policy = iam.ManagedPolicy(
             self,
             "Operator",
@@ -72,6 +73,9 @@ class AccessStack(cdk.Stack):
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
                 _may(["states:StartExecution"], [names.machine_arn, names.ingestion_machine_arn]),
                 _may(["states:ListExecutions"], [names.ingestion_machine_arn]),
+                _may(["states:DescribeExecution"], [names.executions_arn]),
+                _may(["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"], dead_letters),
+                _may(["sqs:SendMessage"], homes),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
                 _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
                 # A fact that a person settles or retires is to be ingested or withdrawn.
@@ -79,6 +83,7 @@ class AccessStack(cdk.Stack):
             ],
         )
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
+        acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
     def _parameters(self, bootstrap: MemoryFunction) -> None:
         names = self._deployment.names
@@ -98,6 +103,8 @@ class AccessStack(cdk.Stack):
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
             "refused-queue": names.queue_url("refused"),
+            "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
+            "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,
             "user-key-secret": names.user_key_secret,

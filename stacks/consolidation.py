@@ -17,14 +17,14 @@ from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.queues import EventQueue, queue
 from stacks.settings import Deployment
-from stacks.wildcards import DETECT_PII
+from stacks.wildcards import DETECT_PII, EXECUTIONS, acknowledge
 from stacks.workflow import Workflow
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 # Seconds; each task of the machine allows its function a little more.
 TIMEOUTS: Final = {
     "accept_run": 60,
-    "consolidation": 300,
+    "consolidation": 900,
     "pii_scrubbing": 120,
     "store_episode": 60,
     "fact_confirmation": 60,
@@ -75,6 +75,8 @@ class ConsolidationStack(cdk.Stack):
         distil = self._function("Consolidation", memory=1024, calls_model=True)
         if self._deployment.distiller == "model":
             may_ask(distil, self._deployment.distil_model)
+        if self._deployment.scrub_transcript:
+            distil.may_use(DETECT_PII)
         scrub = self._function("PiiScrubbing")
         scrub.may_use(DETECT_PII)
         store = self._function("StoreEpisode")
@@ -119,6 +121,8 @@ class ConsolidationStack(cdk.Stack):
         accept = self._function("AcceptRun", memory=1024)
         accept.may_name_users()
         accept.may("states:StartExecution", on=[names.machine_arn])
+        accept.may("states:DescribeExecution", on=[names.executions_arn])
+        acknowledge(accept.own_role, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
         accept.may("sqs:SendMessage", on=[self._refused.queue_arn])
         accept.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_TENANTS,))
         if self._deployment.encryption_key_arn:
@@ -149,11 +153,21 @@ class ConsolidationStack(cdk.Stack):
     def _alarms(self) -> None:
         alarms = Alarms(self, "Alarms", deployment=self._deployment)
         machine = self._machine.machine
+        for construct_id, function, meaning in (
+            (
+                "RunParkedAtTheDoor",
+                "accept_run",
+                "A run was parked at the door: agent-memory parked list",
+            ),
+            ("RunParked", "park_run", "A run could not be consolidated and was parked: agent-memory parked list"),
+        ):
+            alarms.when_any(construct_id, _counted("RunsParked", by=function), meaning=meaning)
         alarms.when_any(
-            "RunParked",
-            self._park_run.metric_invocations(period=FIVE_MINUTES),
-            meaning="A run could not be consolidated and was parked: agent-memory parked list",
+            "ParkingFails",
+            self._park_run.metric_errors(period=FIVE_MINUTES),
+            meaning="A run can't be parked; after hours of tries agent-memory parked list shows it as stuck",
         )
+        self._count_lost(alarms)
         failures = (
             ("ExecutionsFailed", machine.metric_failed(period=FIVE_MINUTES)),
             ("ExecutionsTimedOut", machine.metric_timed_out(period=FIVE_MINUTES)),
@@ -176,3 +190,19 @@ class ConsolidationStack(cdk.Stack):
                 period=FIVE_MINUTES, statistic=cloudwatch.Stats.MAXIMUM
             )
             alarms.when_any(construct_id, metric, meaning=meaning)
+
+    def _count_lost(self, alarms: Alarms) -> None:
+        for state in ("FeedbackLost", "AnnouncementLost"):
+            metric = self._machine.count_entered(state, period=FIVE_MINUTES)
+            alarms.when_any(state, metric, meaning="An episode was stored, but what follows it could not be done")
+
+
+def _counted(name: str, *, by: str) -> cloudwatch.Metric:
+    """What a function of ours counts; Powertools adds its folder as the dimension `service`."""
+    return cloudwatch.Metric(
+        namespace=contract.METRICS_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": by},
+        statistic=cloudwatch.Stats.SUM,
+        period=FIVE_MINUTES,
+    )

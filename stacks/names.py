@@ -102,6 +102,10 @@ class Names:
         return self.arn("states", f"stateMachine:{self.ingestion_machine}")
 
     @property
+    def executions_arn(self) -> str:
+        return self.arn("states", f"execution:{self.machine}:*")
+
+    @property
     def tenant_role_arn(self) -> str:
         return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.tenant_role}"
 

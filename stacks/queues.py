@@ -1,6 +1,7 @@
 """A queue with its dead letters and the function that reads it."""
 
 import aws_cdk as cdk
+from agent_memory import contract
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda_event_sources as sources
@@ -11,7 +12,6 @@ from stacks.memory_function import MemoryFunction
 from stacks.settings import Deployment
 from stacks.wildcards import acknowledge
 
-MAX_RECEIVES = 5
 # AWS's advice: six times the function's timeout, so that a batch that is retried inside Lambda is not seen twice.
 VISIBILITY_FACTOR = 6
 
@@ -34,7 +34,7 @@ def queue(
         enforce_ssl=True,
         retention_period=cdk.Duration.days(days),
         visibility_timeout=visibility,
-        dead_letter_queue=sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=MAX_RECEIVES)
+        dead_letter_queue=sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=contract.MAX_RECEIVES)
         if dead_letters
         else None,
     )

@@ -23,8 +23,9 @@ ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
 
 # What the functions are told, beside the names of their resources: settings.Settings of the layer, key by key.
 RUNTIME_KEYS: Final = (
-    "memoryTtlDays", "failedRetentionDays", "parkedDays", "runMinConfidence", "wRecency", "wAccess", "wFrequency",
-    "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration", "dueShards", "distiller",
+    "memoryTtlDays", "failedRetentionDays", "parkedDays", "transcriptDays", "runMinConfidence",
+    "wRecency", "wAccess", "wFrequency", "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration",
+    "dueShards", "distiller",
     "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions", "piiUnsupportedLanguage",
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",

@@ -9,6 +9,7 @@ from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
+WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 
@@ -76,7 +77,9 @@ class TenantRole(Construct):
         knowledge = self._names.bucket_arn(self._names.knowledge_bucket)
         keep = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
         for actions, bucket, prefix in (
-            (["s3:GetObject", "s3:PutObject"], transcripts, f"{TENANT}/*"),
+            # Uploads are the agents' own; what the pipeline makes of them lies where no agent may write.
+            (["s3:GetObject"], transcripts, f"{TENANT}/*"),
+            (["s3:GetObject", "s3:PutObject"], transcripts, WORK),
             (keep, parked, f"parked/{TENANT}/*"),
             (keep, knowledge, f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*"),
         ):

@@ -58,7 +58,21 @@ CLIENT_UPLOADS: Final = Wildcard(
     "agent-memory-transcripts-",
     "Operators replay runs of any tenant; they may write transcripts, and read none without the tenant's role.",
 )
-ALL: Final = (DETECT_PII, TRACE, DELIVER_LOGS, TENANT_OBJECTS, KNOWLEDGE_OBJECTS, MODEL_EVERYWHERE, CLIENT_UPLOADS)
+EXECUTIONS: Final = Wildcard(
+    ("states:DescribeExecution",),
+    ":execution:agent-memory-consolidation-",
+    "Executions are named at run time; the machine before the star is ours.",
+)
+ALL: Final = (
+    DETECT_PII,
+    TRACE,
+    DELIVER_LOGS,
+    TENANT_OBJECTS,
+    KNOWLEDGE_OBJECTS,
+    MODEL_EVERYWHERE,
+    CLIENT_UPLOADS,
+    EXECUTIONS,
+)
 
 
 def acknowledge(construct: IConstruct, reason: str, *rules: str) -> None:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from agent_memory import contract
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -46,8 +49,23 @@ class Workflow(Construct):
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         self.role = role
+        self._log = log
         for function in functions.values():
             role.add_to_policy(
                 iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
             )
         acknowledge(role, f"{DELIVER_LOGS.reason} {TRACE.reason}", "IAM5[Resource::*]")
+
+    def count_entered(self, state: str, *, period: cdk.Duration) -> cloudwatch.Metric:
+        """How often a Pass state was entered: Step Functions counts executions only, so its log is counted."""
+        entered = logs.FilterPattern.string_value("$.type", "=", "PassStateEntered")
+        named = logs.FilterPattern.string_value("$.details.name", "=", state)
+        return logs.MetricFilter(
+            self,
+            f"{state}Count",
+            log_group=self._log,
+            filter_pattern=logs.FilterPattern.all(entered, named),
+            metric_namespace=contract.METRICS_NAMESPACE,
+            metric_name=state,
+            metric_value="1",
+        ).metric(statistic=cloudwatch.Stats.SUM, period=period)

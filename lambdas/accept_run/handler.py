@@ -5,7 +5,7 @@ from typing import Any
 from agent_memory.domain.acceptance import METRICS, Doors, accept
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import RunIds, run_ids
-from agent_memory.domain.intake import event_of, refusal
+from agent_memory.domain.intake import event_of, last_try, refusal
 from agent_memory.wiring import services
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], context: Any) -> Any:
 def take(record: SQSRecord) -> None:
     try:
         event = event_of(record.body)
-        _accept(event, run_ids(event))
+        _accept(event, run_ids(event), last_try(record.attributes.approximate_receive_count))
     except RefusedInputError as error:
         services().refused.put(refusal(error, record.body))
         metrics.add_metric(name="RunsRefused", unit="Count", value=1)
@@ -33,10 +33,10 @@ def take(record: SQSRecord) -> None:
         raise
 
 
-def _accept(event: Any, ids: RunIds) -> None:
+def _accept(event: Any, ids: RunIds, last: bool) -> None:
     own, tenant = services(), services().tenant(ids.tenant_id)
     own.registry.note(ids.tenant_id, now=own.now())
     doors = Doors(tenant.ledger, tenant.claims, own.machine, own.user_refs)
-    decided = accept(event, ids, doors, own.retention_rules, now=own.now())
+    decided = accept(event, ids, doors, own.retention_rules, now=own.now(), last=last)
     metrics.add_metric(name=METRICS[decided.decision], unit="Count", value=1)
     logger.info("run taken in", extra={**ids.model_dump(), **decided.model_dump()})

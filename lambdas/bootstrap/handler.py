@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from agent_memory.cold_start import loaded
 from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.recall import Recall, RecallDoors
@@ -13,6 +14,7 @@ from aws_lambda_powertools import Logger, Metrics
 
 logger, metrics = Logger(), Metrics()
 open_for_recall()
+loaded()
 
 
 @metrics.log_metrics

@@ -4,6 +4,7 @@ from typing import Any
 
 from agent_memory.domain.errors import TranscriptError
 from agent_memory.domain.models import RunTicket
+from agent_memory.domain.tickets import claim_for
 from agent_memory.wiring import services
 from aws_lambda_powertools import Logger, Metrics
 
@@ -23,7 +24,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 def _record(ticket: RunTicket) -> int:
     tenant = services().tenant(ticket.tenant_id)
     try:
-        claim = tenant.claims.get_claim(ticket.claim_key)
+        claim = claim_for(ticket, tenant.claims)
     except TranscriptError:
         return 0
     if claim.memory_context_id is None or not claim.memory_used:

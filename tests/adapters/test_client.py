@@ -13,12 +13,13 @@ from unittest.mock import patch
 import pytest
 from agent_memory import client as client_module
 from agent_memory.client import AgentMemory, Recall, hand_over
+from agent_memory.deployment import Deployment
 from agent_memory.domain.errors import AccessRefusedError, ConfigurationError, RefusedInputError, RetryableError
 from agent_memory.domain.recall import Recalled
-from agent_memory.wiring import Deployment
+from agent_memory.domain.semantic_recall import ELSEWHERE
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from support.recalls import FixedEmbedder, an_episode_at, recalled
-from support.stand_in import NAMES, PAGE, StandIn, a_stand_in
+from support.stand_in import PAGE, StandIn, a_stand_in
 
 SPOKEN = [{"role": "user", "content": "Water the plants."}, {"role": "assistant", "content": "Watered."}]
 ITEM = {
@@ -74,11 +75,12 @@ def answered(world: StandIn, answer: Recalled) -> Recall:
 DENIED = AccessRefusedError("bedrock:InvokeModel was refused")
 ANSWERS = {
     "whole": recalled(an_episode_at(0.95), explain=True),
-    "degraded but useful": recalled(an_episode_at(0.95), tiers=["episodic", "semantic"]),
+    "degraded but useful": recalled(an_episode_at(0.95), tiers=["episodic", "procedural"]),
     "degraded": recalled(an_episode_at(0.95), embedder=FixedEmbedder(DENIED)),
     "empty": recalled(),
+    "with a note": recalled().model_copy(update={"notes": ({"tier": "semantic", "note": ELSEWHERE, "elsewhere": 2},)}),
     "without room": recalled(an_episode_at(0.95), max_context_tokens=5),
-    "of a tier that is not there": recalled(an_episode_at(0.95), tiers=["semantic"]),
+    "of a tier that is not there": recalled(an_episode_at(0.95), tiers=["procedural"]),
     "of nothing asked for": recalled(an_episode_at(0.05), max_episodes=0),
 }
 
@@ -91,6 +93,7 @@ def test_the_client_says_what_the_function_said(world: StandIn, answer: Recalled
     assert [one.model_dump() for one in found.degraded] == list(answer.degraded)
     assert (found.nothing_relevant, found.dropped) == (answer.nothing_relevant, answer.dropped)
     assert dict(found.timings) == dict(answer.timings)
+    assert found.notes == answer.notes
     assert found.explanation == (answer.explain or ())
 
 
@@ -273,7 +276,7 @@ def test_a_failed_entry_of_a_successful_answer_is_tried_again(world: StandIn) ->
 def test_an_entry_that_keeps_failing_is_told_and_never_silent(world: StandIn) -> None:
     world.failures_of_put = ["InternalFailure"] * 10
     with (
-        patch("agent_memory.wiring.time.sleep"),
+        patch("agent_memory.deployment.time.sleep"),
         pytest.warns(RuntimeWarning, match="run r-1 was not handed over"),
     ):
         done = gardener().end_run("r-1", messages=SPOKEN)
@@ -294,7 +297,7 @@ def test_names_are_read_once_over_all_pages(world: StandIn) -> None:
     memory.recall("One")
     memory.recall("Two")
     memory.end_run("r-1", messages=SPOKEN)
-    assert world.calls.count("GetParametersByPath") == math.ceil(len(NAMES) / PAGE)
+    assert world.calls.count("GetParametersByPath") == math.ceil(len(world.names) / PAGE)
 
 
 def test_a_missing_name_says_which_environment_and_what_to_do(world: StandIn) -> None:

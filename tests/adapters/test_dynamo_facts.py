@@ -11,7 +11,7 @@ from agent_memory.domain.fact_writes import DomainFacts, FactWrite, NewObservati
 from agent_memory.domain.facts import Fact, FactChange, FactState, Observation
 from agent_memory.domain.knowledge import document_of
 from agent_memory.domain.models import SourceKind
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, NOW, TENANT
 

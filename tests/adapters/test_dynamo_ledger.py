@@ -10,6 +10,7 @@ from support.aws import AwsAccount, an_aws_account
 from support.builders import (
     AGENT,
     DAY,
+    HASH,
     NOW,
     RUN,
     TENANT,
@@ -69,6 +70,20 @@ def test_only_the_attempt_that_holds_the_row_moves_it(ledger: DynamoLedger) -> N
     assert (run.state, run.attempt, run.reason) == (RunState.PARKED, 2, "model_busy")
     assert ledger.move(AGENT, RUN, state=RunState.STORED, attempt=2)
     assert ledger.run(AGENT, RUN) == a_ledger_run(attempt=2, state=RunState.STORED)
+
+
+def test_the_next_attempt_of_an_unread_run_learns_its_content_in_the_same_write(ledger: DynamoLedger) -> None:
+    ledger.accept(a_ledger_run(content_sha256="", state=RunState.PARKED, reason="transcript_missing"))
+    content = {"content_sha256": HASH, "user_ref": "u-1", "ended_at": NOW - 600}
+    assert ledger.next_attempt(AGENT, RUN, seen=2, content=content) is None
+    assert ledger.next_attempt(AGENT, RUN, seen=1, content=content) == 2
+    assert ledger.run(AGENT, RUN) == a_ledger_run(attempt=2, **content)
+
+
+def test_runs_at_work_are_those_neither_stored_nor_parked(ledger: DynamoLedger) -> None:
+    for state in RunState:
+        ledger.accept(a_ledger_run(run_id=f"r-{state}", state=state))
+    assert [run.run_id for run in ledger.at_work()] == ["r-accepted"]
 
 
 def test_a_run_that_is_gone_is_not_brought_back_by_an_update(account: AwsAccount, ledger: DynamoLedger) -> None:

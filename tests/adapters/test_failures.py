@@ -66,3 +66,8 @@ def test_other_errors_name_the_action_and_quote_nothing(error: BotoCoreError | C
     assert "secret" not in str(ours)
     assert ours.__cause__ is None
     assert ours.__suppress_context__
+
+
+@pytest.mark.parametrize("code", ["ServiceQuotaExceededException", "ThrottlingException", "ModelNotReadyException"])
+def test_a_model_at_its_quota_is_busy_and_not_broken(code: str) -> None:
+    assert isinstance(raised(client_error(code), ModelBusyError), ModelBusyError)

@@ -24,7 +24,7 @@ SIZES = (5, 25, 100, 600)
 FLOORS = tuple(round(floor, 2) for floor in np.arange(0.5, 0.8, 0.02))
 COSINES = (0.7, 0.75, 0.8, 0.85, 0.9)
 # A wrong memory in the prompt costs more than a missing one.
-NOVEL_COST = 1.5
+NOVEL_COST = 2.0
 
 
 class Best(NamedTuple):

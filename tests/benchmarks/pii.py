@@ -83,7 +83,7 @@ def deployed(stack: BenchStack) -> Scrubber:
 
     def through(texts: Sequence[str]) -> list[str]:
         run_id = f"r-{uuid.uuid4()}"
-        claim_key = f"{TENANT}/{AGENT}/{run_id}/claim-0.json.gz"
+        claim_key = f"~runs/{TENANT}/{AGENT}/{run_id}/claim-0.json.gz"
         key = claims.put_distillation(claim_key, 1, a_run_that_says(texts))
         ticket = RunTicket(tenant_id=TENANT, agent_id=AGENT, run_id=run_id, attempt=1, claim_key=claim_key)
         answer = RunTicket.model_validate(

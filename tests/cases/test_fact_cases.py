@@ -13,7 +13,7 @@ from agent_memory.domain.facts import FactState
 from agent_memory.domain.memory_context import item_lines, memory_context
 from agent_memory.domain.models import Artifacts, FactScope, Outcome, SourceKind
 from agent_memory.domain.transcripts import read_transcript
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
 from support.builders import NOW, TENANT, a_claim, some_messages
 from support.conversations import Said, ScriptedModel

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_memory import contract, wiring
+from agent_memory import contract, deployment
 from agent_memory.cli import app as command
 from agent_memory.domain.models import FactScope
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import ACCOUNT, ENVIRONMENT, AwsAccount, an_aws_account
 from support.builders import TENANT
 from support.fact_runs import (
@@ -45,12 +46,12 @@ def account() -> Iterator[AwsAccount]:
 
 
 @pytest.fixture
-def tenant(account: AwsAccount) -> wiring.TenantServices:
+def tenant(account: AwsAccount) -> TenantServices:
     return account.services.tenant(TENANT)
 
 
 @pytest.fixture
-def contested(tenant: wiring.TenantServices) -> tuple[str, str]:
+def contested(tenant: TenantServices) -> tuple[str, str]:
     """The ids of a believed fact and of one that contradicts it."""
     said_by(tenant, OLD, "r-1", "r-2", "r-3", user_ref="u-ada")
     assert said_by(tenant, NEW, "r-4") == ["contested"]
@@ -69,7 +70,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def test_facts_are_listed_over_all_domains_with_the_runs_behind_each(
-    tenant: wiring.TenantServices, contested: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    tenant: TenantServices, contested: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     said_by(tenant, "The depot has a ramp.", "r-9", domain="sites")
     found = asked(capsys, "facts", "list", *WHERE)
@@ -108,7 +109,7 @@ def test_a_fact_is_shown_with_everything_that_speaks_for_and_against_it(
 
 
 def test_a_person_settles_a_dispute_and_the_loser_leaves(
-    tenant: wiring.TenantServices, contested: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    tenant: TenantServices, contested: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = contested
     words = ("facts", "settle", old, "--keep", new, "--reason", "They moved.", *WHERE)
@@ -120,7 +121,7 @@ def test_a_person_settles_a_dispute_and_the_loser_leaves(
 
 
 def test_a_fact_is_retired_with_a_reason_and_pinned_and_loosened(
-    tenant: wiring.TenantServices, capsys: pytest.CaptureFixture[str]
+    tenant: TenantServices, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said_by(tenant, OLD, "r-1")
     (fact,) = facts_of(tenant)
@@ -133,7 +134,7 @@ def test_a_fact_is_retired_with_a_reason_and_pinned_and_loosened(
 
 
 def test_what_is_about_a_user_is_shown_with_the_pseudonym(
-    account: AwsAccount, tenant: wiring.TenantServices, capsys: pytest.CaptureFixture[str]
+    account: AwsAccount, tenant: TenantServices, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fact = a_candidate_fact("This customer has a discount.", scope=FactScope.USER)
     confirm_run(a_run_with_facts(tenant, "r-1", [fact], user_ref="u-ada"))
@@ -161,7 +162,7 @@ def test_a_wrong_fact_or_domain_is_a_sentence(
 
 
 def test_the_status_says_what_waits_and_how_the_last_ingestion_went(
-    account: AwsAccount, tenant: wiring.TenantServices, capsys: pytest.CaptureFixture[str]
+    account: AwsAccount, tenant: TenantServices, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nothing = asked(capsys, "ingestion", "status", "--env", ENVIRONMENT)
     assert nothing == {"waiting": [], "last_report": None, "executions": []}
@@ -176,11 +177,11 @@ def test_the_status_says_what_waits_and_how_the_last_ingestion_went(
 
 
 def test_an_ingestion_on_demand_is_started_awaited_and_judged_by_what_still_waits(
-    account: AwsAccount, tenant: wiring.TenantServices, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    account: AwsAccount, tenant: TenantServices, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     statuses = iter(["RUNNING", "SUCCEEDED", "SUCCEEDED", "FAILED"])
     monkeypatch.setattr("agent_memory.aws.machines.IngestionMachine.status", lambda *_: next(statuses))
-    monkeypatch.setattr(wiring.Deployment, "pause", lambda *_: None)
+    monkeypatch.setattr(deployment.Deployment, "pause", lambda *_: None)
     started = asked(capsys, "ingestion", "run", "--wait", "--env", ENVIRONMENT)
     assert (started["status"], started["waiting"]) == ("SUCCEEDED", [])
     said_by(tenant, OLD, "r-1", "r-2", "r-3")

@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from agent_memory import contract, wiring
+from agent_memory import contract, deployment
 from agent_memory.cli import app as command
 from agent_memory.domain.models import RunState
+from agent_memory.domain.parking import parked_event
 from support.aws import ENVIRONMENT, AwsAccount, an_aws_account
-from support.builders import AGENT, RUN, TENANT, a_detail, a_ledger_run, a_parked_run, an_episode, an_event
+from support.builders import AGENT, RUN, TENANT, a_claim, a_detail, a_ledger_run, a_parked_run, an_episode, an_event
 
 DAY = 86_400
 WHO = ("--tenant", TENANT, "--agent", AGENT, "--env", ENVIRONMENT)
@@ -90,7 +91,7 @@ def test_a_pin_removes_both_deadlines_and_unpinning_leaves_time_to_archive(
 
 def park_one(account: AwsAccount, agent_id: str = AGENT, run_id: str = RUN) -> None:
     tenant = account.services.tenant(TENANT)
-    content = an_event(a_detail(agent_id=agent_id, run_id=run_id, ended_at=now() - 60))
+    content = parked_event(an_event(a_detail(agent_id=agent_id, run_id=run_id, ended_at=now() - 60)), None)
     key = tenant.claims.park(agent_id, run_id, content)
     tenant.ledger.accept(
         a_ledger_run(agent_id=agent_id, run_id=run_id, state=RunState.PARKED, content_sha256="", ended_at=now() - 60)
@@ -172,7 +173,7 @@ def test_emit_waits_on_the_ledger_until_the_run_is_settled(
         lambda: ledger.accept(a_ledger_run()),
         lambda: ledger.move(AGENT, RUN, state=state, attempt=1, reason="why"),
     ]
-    monkeypatch.setattr(wiring.Deployment, "pause", lambda *_: steps.pop(0)())
+    monkeypatch.setattr(deployment.Deployment, "pause", lambda *_: steps.pop(0)())
     found, arrivals = emitted(account, file, capsys)
     assert (found, arrivals[0]["state"], arrivals[0]["reason"]) == (code, state.value, "why")
     assert steps == []
@@ -192,3 +193,67 @@ def test_emit_says_that_another_content_of_the_run_was_there_first(
     code, arrivals = emitted(account, file, capsys)
     assert (code, arrivals[0]["state"]) == (1, "refused")
     assert "the first stays" in str(arrivals[0]["reason"])
+
+
+@pytest.fixture
+def letters(account: AwsAccount) -> tuple[str, str]:
+    """The addresses of the dead letters of the intake and of the intake itself."""
+    sqs = account.client("sqs")
+    urls = tuple(sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("letters", "home"))
+    for name, url in zip(("intake-dead-letters", "intake-queue"), urls, strict=True):
+        account.client("ssm").put_parameter(Name=f"/agent-memory/{ENVIRONMENT}/{name}", Value=url, Overwrite=True)
+    return urls[0], urls[1]
+
+
+def waiting(account: AwsAccount, url: str) -> int:
+    answer = account.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+
+
+def test_dead_letters_are_listed_by_ids_only_and_stay(
+    account: AwsAccount, letters: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(12):
+        body = json.dumps(an_event(run_id=f"r-{i}", user_id="ann@example.org"))
+        account.client("sqs").send_message(QueueUrl=letters[0], MessageBody=body)
+    account.client("sqs").send_message(QueueUrl=letters[0], MessageBody="prose about K7")
+    listed = asked(capsys, "dead-letters", "list", "--env", ENVIRONMENT)
+    assert isinstance(listed, list)
+    assert {row["run_id"] for row in listed} == {None, *(f"r-{i}" for i in range(12))}
+    assert not [word for word in ("ann@example.org", "K7") if word in json.dumps(listed)]
+    assert waiting(account, letters[0]) == 13
+
+
+def test_dead_letters_go_back_to_their_queue_as_they_came(
+    account: AwsAccount, letters: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bodies = {json.dumps(an_event(run_id=f"r-{i}")) for i in range(12)}
+    for body in bodies:
+        account.client("sqs").send_message(QueueUrl=letters[0], MessageBody=body)
+    assert asked(capsys, "dead-letters", "redrive", "--env", ENVIRONMENT) == {"queue": "intake", "redriven": 12}
+    assert asked(capsys, "dead-letters", "redrive", "--env", ENVIRONMENT) == {"queue": "intake", "redriven": 0}
+    assert waiting(account, letters[0]) == 0
+    received: set[str] = set()
+    for _ in range(2):
+        answer = account.client("sqs").receive_message(QueueUrl=letters[1], MaxNumberOfMessages=10)
+        received |= {message["Body"] for message in answer["Messages"]}
+    assert received == bodies
+
+
+def test_a_stuck_run_is_listed_shown_and_redriven_like_a_parked_one(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tenant = account.services.tenant(TENANT)
+    claim = a_claim(ended_at=now() - 60)
+    tenant.claims.put_claim(claim)
+    tenant.ledger.accept(a_ledger_run(ended_at=now() - 60, accepted_at=now() - 3600))
+    where = ("--tenant", TENANT, "--env", ENVIRONMENT)
+    listed = asked(capsys, "parked", "list", *where)
+    assert isinstance(listed, list)
+    assert [(row["run_id"], row["reason"]) for row in listed] == [(RUN, "stuck")]
+    assert run("parked", "show", RUN, *where) == 0
+    assert "0 parked, 1 stuck" in (run("parked", "list", *where), capsys.readouterr().err)[1]
+    redriven = asked(capsys, "parked", "redrive", RUN, *where)
+    assert isinstance(redriven, list)
+    assert redriven[0]["decision"] == "started"
+    assert asked(capsys, "parked", "list", *where) == []

@@ -11,7 +11,7 @@ from agent_memory import contract
 from agent_memory.cli import app as command
 from agent_memory.cli.session import FOREIGN
 from agent_memory.client import AgentMemory
-from agent_memory.wiring import Deployment
+from agent_memory.deployment import Deployment
 
 from local import runtime
 

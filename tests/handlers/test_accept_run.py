@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_memory.domain import acceptance
-from agent_memory.domain.errors import StoreBusyError
+from agent_memory.domain import acceptance, redriving
+from agent_memory.domain.errors import StoreBusyError, TranscriptError
 from agent_memory.domain.models import LedgerRun, ParkedRun, RunState
 from support.aws import AwsAccount, an_aws_account
 from support.builders import (
@@ -30,9 +30,9 @@ def account() -> Iterator[AwsAccount]:
         yield account
 
 
-def deliver(*bodies: object) -> list[str]:
+def deliver(*bodies: object, receives: int = 1) -> list[str]:
     """Deliver one batch and return the ids that failed."""
-    answer = handler(an_sqs_event(*bodies), LambdaContext())
+    answer = handler(an_sqs_event(*bodies, receives=receives), LambdaContext())
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
@@ -59,10 +59,10 @@ def parked_run(account: AwsAccount, run_id: str = RUN) -> ParkedRun:
     return parked
 
 
-def redriven(account: AwsAccount) -> acceptance.Redrive:
+def redriven(account: AwsAccount) -> redriving.Redrive:
     own, tenant = account.services, account.services.tenant(TENANT)
     doors = acceptance.Doors(tenant.ledger, tenant.claims, own.machine, own.user_refs)
-    return acceptance.redrive(AGENT, RUN, doors, own.retention_rules, now=own.now())
+    return redriving.redrive(AGENT, RUN, doors, own.retention_rules, now=own.now())
 
 
 def recent(**changes: object) -> dict[str, Any]:
@@ -239,3 +239,144 @@ def test_a_refused_event_is_kept_without_its_user(account: AwsAccount) -> None:
     refused = {body["field"]: body for body in account.refused()}
     assert set(refused) == {"tenant_id", "source"}
     assert "ann@example.org" not in json.dumps(refused)
+
+
+def stop(account: AwsAccount) -> None:
+    """End every execution, as one ends that could not even park its run."""
+    for execution in account.executions():
+        account.client("stepfunctions").stop_execution(executionArn=execution["executionArn"])
+
+
+def stuck_runs(account: AwsAccount, *, now: int | None = None) -> list[ParkedRun]:
+    own, tenant = account.services, account.services.tenant(TENANT)
+    doors = acceptance.Doors(tenant.ledger, tenant.claims, own.machine, own.user_refs)
+    return redriving.stuck(doors, own.retention_rules, now=now or own.now())
+
+
+def test_a_run_whose_execution_ended_without_settling_it_is_listed_and_redriven(account: AwsAccount) -> None:
+    deliver(recent(), recent(run_id="r-2"))
+    assert stuck_runs(account) == []
+    stop(account)
+    found = stuck_runs(account)
+    assert {(run.run_id, run.reason, run.attempt) for run in found} == {(RUN, "stuck", 1), ("r-2", "stuck", 1)}
+    assert redriven(account).model_dump() == {"decision": "started", "attempt": 2, "reason": None}
+    assert [run.run_id for run in stuck_runs(account)] == ["r-2"]
+    assert ledger_run(account).attempt == 2
+    stop(account)
+    assert redriven(account).attempt == 3
+
+
+def test_a_redelivery_takes_a_run_over_whose_execution_ended_without_settling_it(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deliver(recent())
+    stop(account)
+    deliver(recent())
+    assert metrics_of(capsys) == {"RunsAccepted": 2}
+    assert {account.ticket_of(execution)["attempt"] for execution in account.executions()} == {1, 2}
+
+
+@pytest.mark.parametrize("state", [RunState.STORED, RunState.PARKED, RunState.ERASED])
+def test_a_settled_run_is_never_taken_over(account: AwsAccount, state: RunState) -> None:
+    deliver(recent())
+    account.services.tenant(TENANT).ledger.move(AGENT, RUN, state=state, attempt=1)
+    stop(account)
+    deliver(recent())
+    assert len(account.executions()) == 1
+    assert stuck_runs(account) == []
+
+
+def test_a_run_that_was_claimed_but_never_started_is_stuck_after_a_while(
+    account: AwsAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(ticket: Any) -> bool:
+        raise StoreBusyError("busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(account.services.machine, "start", busy)
+        deliver(recent())
+    assert stuck_runs(account) == []
+    assert len(stuck_runs(account, now=account.services.now() + 3600)) == 1
+    assert redriven(account).model_dump() == {"decision": "started", "attempt": 1, "reason": None}
+
+
+def test_a_stuck_run_whose_claim_expired_is_named_lost(account: AwsAccount) -> None:
+    deliver(recent())
+    stop(account)
+    key = account.ticket_of(account.executions()[0])["claim_key"]
+    account.client("s3").delete_object(Bucket=account.settings.transcripts_bucket, Key=key)
+    assert redriven(account).model_dump() == {"decision": "lost", "attempt": 1, "reason": "claim_missing"}
+
+
+@pytest.mark.parametrize("mended_by", ["delivery", "redrive"])
+def test_a_run_that_was_parked_unread_knows_its_content_and_user_once_it_is_read(
+    account: AwsAccount, mended_by: str
+) -> None:
+    bucket, key = account.settings.transcripts_bucket, f"{TENANT}/{AGENT}/{RUN}/late.json"
+    pointed = {"s3_uri": f"s3://{bucket}/{key}"}
+    ended = account.services.now() - 3600
+    deliver(recent(user_id="ann@example.org", ended_at=ended, transcript=pointed))
+    assert (ledger_run(account).content_sha256, ledger_run(account).reason) == ("", "transcript_missing")
+    account.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(some_messages()).encode())
+    if mended_by == "redrive":
+        redriven(account)
+    else:
+        deliver(recent(user_id="ann@example.org", ended_at=ended, transcript=pointed))
+    run = ledger_run(account)
+    assert (run.state, run.attempt, run.ended_at, run.reason) == (RunState.ACCEPTED, 2, ended, None)
+    assert run.user_ref == parked_run(account).user_ref
+    assert run.user_ref is not None
+    deliver(recent(user_id="ann@example.org", transcript={"messages": some_messages(("user", "Another content."))}))
+    assert len(account.executions()) == 1
+    assert ledger_run(account).content_sha256 == run.content_sha256
+
+
+def test_the_ledger_says_why_a_run_was_parked_at_the_door_and_says_the_last_reason(account: AwsAccount) -> None:
+    deliver(recent(domain="has space"))
+    assert str(ledger_run(account).reason).startswith("domain must be")
+    deliver(recent(transcript={"messages": []}))
+    assert ledger_run(account).reason == "no_messages"
+
+
+def test_an_uploaded_transcript_that_is_parked_outlives_its_upload(account: AwsAccount) -> None:
+    bucket, key = account.settings.transcripts_bucket, f"{TENANT}/{AGENT}/{RUN}/upload.json"
+    account.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(some_messages()).encode())
+    event = recent(outcome="COMPLETED", transcript={"s3_uri": f"s3://{bucket}/{key}"}, task_type="has space")
+    deliver(event)
+    parked = parked_run(account)
+    content = account.services.tenant(TENANT).claims.get_parked(parked.content_key)
+    assert isinstance(content, dict)
+    account.client("s3").delete_object(Bucket=bucket, Key=key)
+    assert redriven(account).reason.startswith("task_type must be")  # type: ignore[union-attr]  # parked again
+    assert account.services.tenant(TENANT).claims.get_parked_transcript(content["transcript_key"]) == some_messages()
+    assert parked.expires_at > account.services.now() + 29 * 86_400
+
+
+@pytest.mark.parametrize(("error", "receives"), [("refused", 1), ("busy", 5)])
+def test_a_transcript_that_cannot_be_reached_parks_its_run_no_longer_than_it_exists(
+    account: AwsAccount, monkeypatch: pytest.MonkeyPatch, error: str, receives: int
+) -> None:
+    claims = account.services.tenant(TENANT).claims
+
+    def unreachable(*_: object) -> object:
+        raise StoreBusyError("busy") if error == "busy" else TranscriptError("transcript_refused")
+
+    monkeypatch.setattr(claims, "read_transcript", unreachable)
+    monkeypatch.setattr(claims, "park_transcript", lambda *_: None)
+    event = recent(transcript={"s3_uri": f"s3://{account.settings.transcripts_bucket}/{TENANT}/x.json"})
+    if error == "busy":
+        assert deliver(event, receives=4) == ["m-0"]
+    assert deliver(event, receives=receives) == []
+    parked = parked_run(account)
+    assert parked.reason == ("transcript_refused" if error == "refused" else "transcript_unavailable")
+    assert parked.expires_at <= account.services.now() + 3 * 86_400
+
+
+def test_a_transcript_that_is_too_large_is_parked_unread_with_its_copy(account: AwsAccount) -> None:
+    bucket, key = account.settings.transcripts_bucket, f"{TENANT}/{AGENT}/{RUN}/huge.json.gz"
+    body = gzip.compress(b'["' + b"x" * (9 * 1024 * 1024) + b'"]')
+    account.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+    deliver(recent(transcript={"s3_uri": f"s3://{bucket}/{key}"}))
+    assert parked_run(account).reason == "too_large"
+    listed = account.client("s3").list_objects_v2(Bucket=account.settings.parked_bucket)["Contents"]
+    assert len(body) in {found["Size"] for found in listed}

@@ -9,7 +9,8 @@ from agent_memory.domain import fact_review
 from agent_memory.domain.errors import AccessRefusedError
 from agent_memory.domain.fact_review import ReviewDoors
 from agent_memory.domain.models import FactScope
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring import services
+from agent_memory.wiring_tenant import TenantServices
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import ClientError
 from support.aws import AwsAccount, an_aws_account
@@ -98,6 +99,23 @@ def test_a_fact_is_told_as_soon_as_it_is_believed_and_not_before(tenant: TenantS
     )
     assert [row["source"] for row in answer["explain"] if row["tier"] == "semantic"] == ["fast_path"]
     assert (answer["nothing_relevant"], answer["degraded"]) == (False, [])
+
+
+def test_facts_that_could_not_be_compared_are_not_taken_for_nothing_relevant(
+    account: AwsAccount, tenant: TenantServices
+) -> None:
+    said_by(tenant, OLD, *RUNS)
+    newer = SubjectEmbedder("depot")
+    newer.model = "another-model"
+    vars(account.services)["embedder"] = newer
+    answer = ask()
+    assert (answer["items"], answer["skipped_vectors"], answer["nothing_relevant"]) == ([], 1, False)
+    assert ask(tiers=["episodic"])["nothing_relevant"] is True
+
+
+def test_no_fact_asked_for_is_no_finding(tenant: TenantServices) -> None:
+    assert ask(tiers=["semantic"], max_facts=0)["nothing_relevant"] is False
+    assert ask(tiers=["semantic"])["nothing_relevant"] is True
 
 
 def test_a_fact_that_both_paths_find_is_told_once_and_then_by_the_knowledge_base(
@@ -285,7 +303,7 @@ def test_knowledge_that_reads_like_an_attack_is_told_as_quoted_data(tenant: Tena
         "Passwords of the depot are rotated each quarter.",
     )
     # Each is a rule of its own to the gate, and all are about the depot to the question.
-    vars(tenant._services)["embedder"] = SubjectEmbedder(*facts)
+    vars(services())["embedder"] = SubjectEmbedder(*facts)
     for fact in facts:
         assert said_by(tenant, fact, *(f"{run}-{len(fact)}" for run in RUNS))[-1] == "promoted"
         answer = ask(fact)
@@ -314,7 +332,7 @@ def test_facts_below_the_floor_or_over_the_limit_are_left_out_best_first(
         "Depot C is cold.": 0.59,
         "Depot D is new.": 0.95,
     }
-    vars(tenant._services)["embedder"] = SubjectEmbedder(*names)
+    vars(services())["embedder"] = SubjectEmbedder(*names)
     for name in names:
         said_by(tenant, name, *(f"{run}-{name[6]}" for run in RUNS))
     ingested(tenant, knowledge)

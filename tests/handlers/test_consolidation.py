@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -71,6 +73,29 @@ def test_a_busy_model_is_raised_and_nothing_is_kept(account: AwsAccount) -> None
         distilling(account, ScriptedModel(ModelBusyError("the model is busy")))
     objects = account.client("s3").list_objects_v2(Bucket=account.settings.transcripts_bucket)["Contents"]
     assert [key for key in (found["Key"] for found in objects) if "artifacts" in key] == []
+
+
+class AlmostOver(LambdaContext):
+    def get_remaining_time_in_millis(self) -> int:
+        return 900
+
+
+def test_a_model_that_would_outlast_the_function_costs_its_say_and_never_the_run(account: AwsAccount) -> None:
+    over = Event()
+
+    class Hanging(ScriptedModel):
+        def answer(self, **question: Any) -> Said:
+            over.wait(60)
+            return super().answer(**question)
+
+    account.services.__dict__["chat_model"] = Hanging(Said(arguments=a_record()))
+    key = account.services.tenant(TENANT).claims.put_claim(a_claim())
+    began = monotonic()
+    ticket = RunTicket.model_validate(handler(a_ticket(claim_key=key).model_dump(), AlmostOver()))
+    over.set()
+    assert monotonic() - began < 10
+    assert ticket.decision == "distilled"
+    assert kept(account, ticket).distilled_by is DistilledBy.EXTRACTIVE
 
 
 @pytest.mark.parametrize(

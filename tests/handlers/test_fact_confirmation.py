@@ -11,7 +11,7 @@ from agent_memory.contract import DECAYS_AT, PENDING_KEY, USER_KEY
 from agent_memory.domain.errors import ModelAnswerError, ModelBusyError
 from agent_memory.domain.facts import FactState
 from agent_memory.domain.models import FactScope, SourceKind, Vector
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
 from support.builders import DAY, NOW, TENANT
 from support.conversations import Said, ScriptedModel
@@ -217,9 +217,16 @@ def test_a_crash_between_the_write_and_the_document_loses_neither(account: AwsAc
 
 def test_a_run_whose_artifacts_are_gone_confirms_nothing_and_says_so(tenant: TenantServices) -> None:
     ticket = a_run_with_facts(tenant, "r-1", [HOURS])
-    gone = ticket.model_copy(update={"scrubbed_key": f"{TENANT}/gone"})
+    gone = ticket.model_copy(update={"scrubbed_key": f"~runs/{TENANT}/gone"})
     assert confirm_one(gone)["reason"] == "artifacts_missing"
     assert confirm_one(ticket, 7)["reason"] == "no_such_fact"
+    assert facts_of(tenant) == []
+
+
+def test_facts_are_never_confirmed_from_the_claim_of_another_run(tenant: TenantServices) -> None:
+    of_another = a_run_with_facts(tenant, "r-1", [HOURS]).model_copy(update={"run_id": "r-2"})
+    answer = confirm_one(of_another)
+    assert (answer["decision"], answer["reason"]) == ("not_confirmed", "claim_of_another")
     assert facts_of(tenant) == []
 
 

@@ -8,7 +8,7 @@ from agent_memory.domain import fact_review
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.fact_review import ReviewDoors
 from agent_memory.domain.facts import Fact, FactState
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import NOW, TENANT
 from support.fact_runs import DOMAIN, SubjectEmbedder, document_names, facts_of, said_by

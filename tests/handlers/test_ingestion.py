@@ -9,7 +9,7 @@ from agent_memory.domain.errors import AccessRefusedError
 from agent_memory.domain.fact_review import ReviewDoors
 from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import FactState
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from support.aws import AwsAccount, an_aws_account
 from support.builders import NOW, TENANT

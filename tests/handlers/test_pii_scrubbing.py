@@ -90,7 +90,7 @@ def test_a_deployment_keeps_the_types_that_it_allows() -> None:
 
 
 def test_a_distillation_that_is_gone_parks_the_run(account: AwsAccount) -> None:
-    ticket = a_ticket().decided("distilled", artifacts_key=f"{TENANT}/claims-bot/r-1/artifacts-1.json.gz")
+    ticket = a_ticket().decided("distilled", artifacts_key=f"~runs/{TENANT}/claims-bot/r-1/artifacts-1.json.gz")
     answer = handler(ticket.model_dump(), LambdaContext())
     assert (answer["decision"], answer["reason"]) == ("parked", "artifacts_missing")
 

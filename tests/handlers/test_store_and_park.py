@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from agent_memory.domain.errors import ModelAnswerError, ModelBusyError
 from agent_memory.domain.models import LedgerRun, Outcome, RunState, RunTicket
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import (
     AGENT,
@@ -105,7 +105,7 @@ def test_text_that_was_not_scrubbed_is_never_stored(account: AwsAccount, tenant:
 
 def test_a_run_whose_claim_or_artifacts_are_gone_is_parked(account: AwsAccount, tenant: TenantServices) -> None:
     ticket = scrubbed(tenant)
-    gone = f"{TENANT}/{AGENT}/{RUN}/gone"
+    gone = f"~runs/{TENANT}/{AGENT}/{RUN}/gone"
     assert decided(store_episode, ticket.model_copy(update={"claim_key": gone})) == ("parked", "claim_missing")
     assert decided(store_episode, ticket.model_copy(update={"scrubbed_key": gone})) == ("parked", "artifacts_missing")
     assert decided(store_episode, ticket.model_copy(update={"scrubbed_key": None})) == ("parked", "not_scrubbed")
@@ -159,7 +159,37 @@ def test_a_run_is_parked_once_with_its_claim_and_reason(account: AwsAccount, ten
     assert (parked.reason, parked.user_ref, parked.attempt) == ("detector_down", "u-1", 1)
     content = tenant.claims.get_parked(parked.content_key)
     assert isinstance(content, dict)
-    assert content["claim"]["run_id"] == RUN
+    assert content["run_id"] == RUN
+
+
+def test_parking_reads_no_content(account: AwsAccount, tenant: TenantServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticket = scrubbed(tenant)
+
+    def refuse(**_: object) -> object:
+        raise AssertionError
+
+    monkeypatch.setattr(account.services.sessions.client(TENANT, "s3"), "get_object", refuse)
+    assert decided(park_run, ticket, failure={"Error": "Runtime.OutOfMemory"})[0] == "parked"
+    monkeypatch.undo()
+    (parked,) = tenant.ledger.parked()
+    assert parked.content_key.startswith(f"parked/{TENANT}/{AGENT}/{RUN}/")
+    assert tenant.claims.get_parked(parked.content_key) == tenant.claims.get_claim(ticket.claim_key).model_dump(
+        mode="json"
+    )
+
+
+def test_a_ticket_that_points_to_another_run_stores_and_parks_nothing_of_it(
+    account: AwsAccount, tenant: TenantServices
+) -> None:
+    ticket = scrubbed(tenant)
+    other = ticket.model_copy(update={"run_id": "r-2"})
+    tenant.ledger.accept(a_ledger_run(run_id="r-2"))
+    assert decided(store_episode, other) == ("parked", "claim_of_another")
+    assert decided(record_feedback, other) == ("nothing_to_record", None)
+    decided(park_run, other, failure={"Error": "x"})
+    (parked,) = tenant.ledger.parked()
+    assert tenant.claims.get_parked(parked.content_key) == {"kind": "no_claim"}
+    assert account.episodes() == []
 
 
 def test_a_run_whose_claim_is_gone_is_parked_all_the_same(tenant: TenantServices) -> None:
@@ -203,7 +233,7 @@ def test_what_was_returned_counts_as_access_and_what_was_used_as_use(tenant: Ten
 
 def test_a_run_without_feedback_has_nothing_to_record(tenant: TenantServices) -> None:
     assert decided(record_feedback, scrubbed(tenant)) == ("nothing_to_record", None)
-    assert decided(record_feedback, a_ticket(claim_key=f"{TENANT}/gone")) == ("nothing_to_record", None)
+    assert decided(record_feedback, a_ticket(claim_key=f"~runs/{TENANT}/gone")) == ("nothing_to_record", None)
 
 
 def test_a_retrieval_that_cannot_be_read_fails_alone(tenant: TenantServices) -> None:

@@ -85,6 +85,36 @@ def test_scrubbing_twice_changes_nothing(words: list[str]) -> None:
     assert scrub(once, detector, Policy()).text == once
 
 
+PIECES = [
+    NAME,
+    "Brekke",
+    "\u00c5se",
+    "my name is",
+    "I am",
+    "Will",
+    "ole_77",
+    "9 Fir Road",
+    "[NAME]",
+    "paid",
+    ". ",
+    "\n",
+]
+RUN = st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join), max_size=5)
+SIGHTED = {NAME: "NAME", "ole_77": "USERNAME", "9 Fir Road": "ADDRESS"}
+
+
+@given(RUN)
+def test_scrubbing_a_whole_run_twice_changes_nothing(texts: list[str]) -> None:
+    once = scrub_texts(texts, KnownWords(SIGHTED), Policy()).texts
+    assert scrub_texts(once, KnownWords(SIGHTED), Policy()).texts == once
+
+
+@given(RUN)
+def test_a_name_seen_in_one_text_remains_in_none(texts: list[str]) -> None:
+    done = scrub_texts([*texts, f"Signed: {NAME}"], KnownWords(SIGHTED), Policy()).texts
+    assert not any(part in text for text in done for part in NAME.split())
+
+
 @given(
     TEXT, st.lists(st.tuples(st.sampled_from(sorted(TYPES)), st.integers(-5, 300), st.integers(-5, 300), st.floats()))
 )

@@ -47,3 +47,15 @@ def test_no_stack_imports_a_value_from_another() -> None:
     for template in templates({"env": "prod"}).values():
         assert "Fn::ImportValue" not in json.dumps(template)
         assert "Outputs" not in template
+
+
+def test_operators_may_look_at_and_move_dead_letters_and_read_no_other_queue() -> None:
+    statements = [s for key, s in allow_statements(templates({"env": "prod"})["access"]) if key.startswith("Operator")]
+    reach = {
+        action: {flat(arn).rpartition(":")[2] for arn in as_list(s["Resource"])}
+        for s in statements
+        for action in as_list(s["Action"])
+    }
+    letters = {"agent-memory-intake-dead-letters-prod", "agent-memory-retrievals-dead-letters-prod"}
+    assert reach["sqs:ReceiveMessage"] == reach["sqs:DeleteMessage"] == letters
+    assert reach["sqs:SendMessage"] == {"agent-memory-intake-prod", "agent-memory-retrievals-prod"}

@@ -101,9 +101,20 @@ def test_a_function_ends_before_its_task_gives_up(name: str) -> None:
 def test_somebody_hears_of_parked_failed_refused_and_dead(environment: str) -> None:
     alarms = resources(room(environment), "AWS::CloudWatch::Alarm").values()
     watched = {
-        (a["Properties"]["MetricName"], flat(next(iter(a["Properties"]["Dimensions"]))["Value"])) for a in alarms
+        (a["Properties"]["MetricName"], "".join(flat(d["Value"]) for d in a["Properties"].get("Dimensions", ())))
+        for a in alarms
     }
-    assert {name for name, _ in watched} >= {"Invocations", "ExecutionsFailed", "ExecutionsTimedOut"}
+    assert {name for name, _ in watched} >= {"Errors", "ExecutionsFailed", "ExecutionsTimedOut"}
+    assert {by for name, by in watched if name == "RunsParked"} == {"accept_run", "park_run"}
+    counted = resources(room(environment), "AWS::Logs::MetricFilter").values()
+    lost = {
+        f["Properties"]["MetricTransformations"][0]["MetricName"]: f["Properties"]["FilterPattern"] for f in counted
+    }
+    assert set(lost) == {"FeedbackLost", "AnnouncementLost"} <= {name for name, _ in watched}
+    states = json.loads((ROOT / "statemachines/consolidation.asl.json").read_text())["States"]
+    for state, pattern in lost.items():
+        assert states[state]["Type"] == "Pass"
+        assert f'"{state}"' in pattern
     assert len([1 for name, _ in watched if name == "ApproximateNumberOfMessagesVisible"]) == 3
     for alarm in alarms:
         assert alarm["Properties"]["AlarmActions"]

@@ -19,7 +19,13 @@ INTAKE = {
 }
 MAY = {
     "accept_run": INTAKE
-    | {"sqs:SendMessage", "states:StartExecution", "secretsmanager:GetSecretValue", "dynamodb:PutItem"},
+    | {
+        "sqs:SendMessage",
+        "states:StartExecution",
+        "states:DescribeExecution",
+        "secretsmanager:GetSecretValue",
+        "dynamodb:PutItem",
+    },
     "consolidation": {"bedrock:InvokeModel"},
     "pii_scrubbing": {"comprehend:DetectPiiEntities"},
     "store_episode": {"bedrock:InvokeModel"},
@@ -49,11 +55,11 @@ REGISTRY = {
 }
 
 
-def role_statements(folder: str, environment: str = "prod") -> list[dict[str, Any]]:
+def role_statements(folder: str, environment: str = "prod", **context: object) -> list[dict[str, Any]]:
     """What the role of one function allows."""
     role = functions(environment)[folder]["Role"]["Fn::GetAtt"][0]
     found = []
-    for template in templates({"env": environment}).values():
+    for template in templates({"env": environment, **context}).values():
         for policy in resources(template, "AWS::IAM::Policy").values():
             if {"Ref": role} in policy["Properties"]["Roles"]:
                 found += policy["Properties"]["PolicyDocument"]["Statement"]
@@ -68,6 +74,11 @@ def test_the_table_covers_every_function() -> None:
 def test_a_function_may_do_this_and_nothing_else(folder: str) -> None:
     allowed = {action for s in role_statements(folder) for action in as_list(s["Action"])}
     assert allowed == MAY[folder] | LOGS | TENANTS
+
+
+def test_whoever_scrubs_before_the_model_may_ask_the_detector() -> None:
+    allowed = {a for s in role_statements("consolidation", scrubTranscript=True) for a in as_list(s["Action"])}
+    assert allowed == MAY["consolidation"] | MAY["pii_scrubbing"] | LOGS | TENANTS
 
 
 @pytest.mark.parametrize("folder", MAY)

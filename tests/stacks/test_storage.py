@@ -152,9 +152,21 @@ def test_objects_are_reached_only_under_the_tenants_prefix() -> None:
         for arn in map(flat, as_list(statement["Resource"])):
             if as_list(statement["Action"]) == ["s3:ListBucket"]:
                 [prefix] = statement["Condition"]["StringLike"]["s3:prefix"]
-                assert prefix.removesuffix("${aws:PrincipalTag/tenant_id}/*") in {"", "parked/", "semantic-memory/"}
+                own = prefix.removeprefix("parked/").removeprefix("~runs/").removeprefix("semantic-memory/")
+                assert own == "${aws:PrincipalTag/tenant_id}/*"
             else:
                 assert arn.endswith("/${aws:PrincipalTag/tenant_id}/*")
+
+
+def test_nobody_but_the_pipeline_writes_where_the_pipeline_trusts_what_it_finds() -> None:
+    written = [
+        flat(arn).partition("transcripts-prod-")[2].partition("/")[2]
+        for s in tenant_statements()
+        if "s3:PutObject" in as_list(s["Action"])
+        for arn in as_list(s["Resource"])
+        if "transcripts" in flat(arn)
+    ]
+    assert written == ["~runs/${aws:PrincipalTag/tenant_id}/*"]
 
 
 def test_the_tenant_role_can_be_taken_only_with_a_tenant() -> None:

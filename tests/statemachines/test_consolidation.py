@@ -12,12 +12,14 @@ from support.machines import TaskFailed, Walk, definition, walk
 
 MACHINE = definition("consolidation")
 STEPS = ["DistillRun", "ScrubPii", "StoreEpisode", "ConfirmFact", "RecordFeedback", "PublishRunConsolidated"]
+# What these do can't be made up for later, except by driving the run again.
+NEEDED = STEPS[:4]
 TICKET = {
     "tenant_id": "acme",
     "agent_id": "travel",
     "run_id": "r-1",
     "attempt": 1,
-    "claim_key": "acme/travel/r-1/claim",
+    "claim_key": "~runs/acme/travel/r-1/claim",
 }
 SAID = "my card is 4111 1111 1111 1111"
 
@@ -107,7 +109,7 @@ def test_a_step_that_parks_ends_the_run(step: str) -> None:
     assert (done.status, done.error, done.states[-2]) == ("FAILED", "RunParked", "ParkRun")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", NEEDED)
 def test_an_exhausted_step_parks_the_run_with_its_name_and_the_errors_name(step: str) -> None:
     done = run(**{step: fails})
     assert (done.status, done.error) == ("FAILED", "RunParked")
@@ -116,6 +118,24 @@ def test_an_exhausted_step_parks_the_run_with_its_name_and_the_errors_name(step:
     assert (parked["step"], parked["failure"]) == (step, {"Error": "ModelBusyError"})
     assert {key: parked[key] for key in TICKET} == TICKET
     assert SAID not in json.dumps(done.inputs)
+
+
+@pytest.mark.parametrize(
+    ("step", "counted"), [("RecordFeedback", "FeedbackLost"), ("PublishRunConsolidated", "AnnouncementLost")]
+)
+def test_what_fails_after_a_run_and_its_facts_were_kept_is_counted_and_parks_nothing(step: str, counted: str) -> None:
+    done = run(**{step: fails})
+    assert done.status == "SUCCEEDED"
+    assert counted in done.states
+    assert "ParkRun" not in done.states
+    assert published(done)["decision"] == "stored"
+
+
+def test_parking_is_tried_for_hours_before_a_run_is_left_stuck() -> None:
+    [retry] = MACHINE["States"]["ParkRun"]["Retry"]
+    delays = [min(retry["MaxDelaySeconds"], 2 * 2**n) for n in range(retry["MaxAttempts"])]
+    # Full jitter halves them on average.
+    assert sum(delays) / 2 > 4 * 3600
 
 
 def test_a_step_that_recovers_goes_on() -> None:

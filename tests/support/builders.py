@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from agent_memory.domain.keys import claim_key
 from agent_memory.domain.models import (
     Artifacts,
     Claim,
@@ -61,11 +62,19 @@ def an_event(detail: object | None = None, *, source: str | None = None, **chang
     }
 
 
-def an_sqs_event(*bodies: object) -> dict[str, Any]:
+def an_sqs_event(*bodies: object, receives: int = 1) -> dict[str, Any]:
     """An SQS batch; a body that is not text is encoded as JSON. Message ids are m-0, m-1, ..."""
     texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
     return {
-        "Records": [{"messageId": f"m-{i}", "body": text, "eventSource": "aws:sqs"} for i, text in enumerate(texts)]
+        "Records": [
+            {
+                "messageId": f"m-{i}",
+                "body": text,
+                "eventSource": "aws:sqs",
+                "attributes": {"ApproximateReceiveCount": str(receives)},
+            }
+            for i, text in enumerate(texts)
+        ]
     }
 
 
@@ -152,7 +161,7 @@ def a_ticket(**changes: object) -> RunTicket:
             "agent_id": AGENT,
             "run_id": RUN,
             "attempt": 1,
-            "claim_key": f"{TENANT}/{AGENT}/{RUN}/claim-{HASH}.json.gz",
+            "claim_key": claim_key(TENANT, AGENT, RUN, HASH),
             **changes,
         }
     )

@@ -12,7 +12,7 @@ from agent_memory.domain.errors import AgentMemoryError
 from agent_memory.domain.facts import Fact
 from agent_memory.domain.knowledge import IngestionJob, JobStart, KnowledgeQuery, Passage, Passages
 from agent_memory.domain.models import CandidateFact, RunTicket, SourceKind, Vector
-from agent_memory.wiring import TenantServices
+from agent_memory.wiring_tenant import TenantServices
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from support.aws import AwsAccount
 from support.builders import TENANT, a_claim, a_distillation, a_ledger_run, a_ticket, some_artifacts

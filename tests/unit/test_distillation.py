@@ -1,10 +1,21 @@
 """The distillers and the gates that their results pass."""
 
+from collections.abc import Mapping
+from threading import Event, Lock
+from time import monotonic
+
 import pytest
-from agent_memory.domain.distillation_prompt import MAX_PROMPT_TOKENS, head_middle_tail, transcript_text
+from agent_memory.domain.deadlines import Budget
+from agent_memory.domain.distillation_prompt import (
+    MAX_PROMPT_TOKENS,
+    SLICE_INSTRUCTION,
+    head_middle_tail,
+    transcript_text,
+)
+from agent_memory.domain.distillers import PARALLEL_SLICES
 from agent_memory.domain.distillery import Distillery, ScrubbedFirst
 from agent_memory.domain.errors import ModelAnswerError, ModelBusyError, TranscriptError
-from agent_memory.domain.models import DistilledBy, Outcome
+from agent_memory.domain.models import Claim, Distillation, DistilledBy, Outcome
 from agent_memory.domain.plain_text import estimated_tokens
 from support.builders import a_claim, some_messages
 from support.conversations import Said, ScriptedModel, a_record, a_run_that_said, a_transcript, distilled
@@ -194,7 +205,7 @@ def test_the_callers_words_for_the_task_win() -> None:
 
 
 def test_a_long_transcript_is_read_in_bounded_parts_and_nothing_is_lost() -> None:
-    run = a_claim(messages=tuple(some_messages(*(("user", f"step {i}: " + "abc def ghi " * 40) for i in range(1_300)))))
+    run = a_long_run()
     notes = Said(arguments={"notes": ["a note on the middle"]})
     model = ScriptedModel(*[notes] * 5, Said(arguments=a_record()))
     result = distilled(model, run)
@@ -218,11 +229,93 @@ def test_the_parts_of_a_long_transcript_are_all_of_it_or_counted(text: str) -> N
 
 
 def test_a_part_that_cannot_be_read_is_named_and_counted() -> None:
-    run = a_claim(messages=tuple(some_messages(*(("user", f"step {i}: " + "abc def ghi " * 40) for i in range(1_300)))))
+    run = a_long_run()
     model = ScriptedModel(Said(text="no"), *[Said(arguments={"notes": ["n"]})] * 4, Said(arguments=a_record()))
     result = distilled(model, run)
     assert result.counts["slices_unread"] == 1
     assert "could not be read" in model.texts[-1]
+
+
+class SlowModel(ScriptedModel):
+    """Takes *slices* seconds for a part of a transcript, *whole* for the record, and says how many it read at once."""
+
+    def __init__(self, *script: Said | Exception, slices: float = 0.0, whole: float = 0.0) -> None:
+        super().__init__(*script)
+        self._seconds = {True: slices, False: whole}
+        self._lock = Lock()
+        self.over = Event()
+        self.at_once = self.most_at_once = 0
+
+    def answer(self, *, instruction: str, text: str, schema: Mapping[str, object], max_tokens: int) -> Said:
+        with self._lock:
+            said = super().answer(instruction=instruction, text=text, schema=schema, max_tokens=max_tokens)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        self.over.wait(self._seconds[instruction == SLICE_INSTRUCTION])
+        with self._lock:
+            self.at_once -= 1
+        return said
+
+
+def a_long_run() -> Claim:
+    return a_claim(
+        messages=tuple(some_messages(*(("user", f"step {i}: " + "abc def ghi " * 40) for i in range(1_300))))
+    )
+
+
+def within(seconds: float, model: ScriptedModel, run: Claim) -> Distillation:
+    return Distillery(model, max_tokens=1000, min_confidence=0.6).distil(run, Budget(round(seconds * 1000), monotonic))
+
+
+def test_the_parts_of_a_long_transcript_are_read_side_by_side() -> None:
+    notes = Said(arguments={"notes": ["n"]})
+    model = SlowModel(*[notes] * 5, Said(arguments=a_record()), slices=0.15)
+    began = monotonic()
+    result = within(30, model, a_long_run())
+    assert result.distilled_by is DistilledBy.MODEL
+    assert monotonic() - began < 5 * 0.15 + 2
+    assert 1 < model.most_at_once <= PARALLEL_SLICES
+
+
+def test_parts_that_come_too_late_are_named_and_the_record_is_made_without_them() -> None:
+    model = SlowModel(*[Said(arguments={"notes": ["n"]})] * 4, Said(arguments=a_record()), slices=30)
+    result = within(2, model, a_long_run())
+    model.over.set()
+    assert result.distilled_by is DistilledBy.MODEL
+    assert (result.counts["slices_late"], result.counts["slices_unread"]) == (5, 5)
+    assert "could not be read" in model.texts[-1]
+    # The fifth waits for a place, and is not asked any more when the time is over.
+    assert len(model.texts) == PARALLEL_SLICES + 1
+
+
+@pytest.mark.parametrize("run", [a_claim(), a_long_run()], ids=["short", "long"])
+def test_a_model_that_does_not_answer_in_time_gives_way_to_the_messages(run: Claim) -> None:
+    began = monotonic()
+    model = SlowModel(Said(arguments=a_record()), slices=30, whole=30)
+    result = within(0.6, model, run)
+    model.over.set()
+    assert monotonic() - began < 5
+    assert result.distilled_by is DistilledBy.EXTRACTIVE
+    assert result.counts["model_answer_late"] == 1
+
+
+def test_a_second_question_that_comes_too_late_leaves_the_complete_part_of_the_first() -> None:
+    cut = Said(arguments=a_record(key_findings=["first", "seco"]), stop_reason="max_tokens")
+    result = within(1.2, SlowModel(cut, Said(arguments=a_record()), whole=0.7), a_claim())
+    assert result.distilled_by is DistilledBy.MODEL
+    assert result.counts["answers_truncated"] == 1
+
+
+def test_a_model_is_not_asked_when_no_time_is_left() -> None:
+    model = ScriptedModel(Said(arguments=a_record()))
+    assert within(0, model, a_claim()).distilled_by is DistilledBy.EXTRACTIVE
+    assert model.texts == []
+
+
+def test_a_busy_model_is_for_the_machine_to_retry_in_every_part() -> None:
+    model = ScriptedModel(*[Said(arguments={"notes": ["n"]})] * 2, ModelBusyError("model"))
+    with pytest.raises(ModelBusyError):
+        within(30, model, a_long_run())
 
 
 def test_the_transcript_comes_last_between_marks_that_it_cannot_hold() -> None:

@@ -72,12 +72,13 @@ def test_a_recording_that_fails_says_nothing_about_relevance() -> None:
 
 
 def test_tiers_that_were_asked_for_and_are_not_there_are_named() -> None:
-    missing = [{"tier": "semantic", "reason": "not_deployed"}, {"tier": "procedural", "reason": "not_deployed"}]
-    assert list(recalled(an_episode_at(0.95), tiers=["semantic", "procedural"]).degraded) == missing
-    both = recalled(an_episode_at(0.95), tiers=["semantic", "episodic"])
-    assert (runs_of(both), list(both.degraded)) == (["r-1"], missing[:1])
-    by_rule = RULES.model_copy(update={"tiers_by_task_type": {"*": ("episodic", "semantic")}})
-    assert list(recalled(an_episode_at(0.95), rules=by_rule).degraded) == missing[:1]
+    missing = [{"tier": "procedural", "reason": "not_deployed"}]
+    alone = recalled(an_episode_at(0.95), tiers=["procedural"])
+    assert (list(alone.degraded), alone.nothing_relevant) == (missing, False)
+    both = recalled(an_episode_at(0.95), tiers=["procedural", "episodic"])
+    assert (runs_of(both), list(both.degraded)) == (["r-1"], missing)
+    by_rule = RULES.model_copy(update={"tiers_by_task_type": {"*": ("episodic", "procedural")}})
+    assert list(recalled(an_episode_at(0.95), rules=by_rule).degraded) == missing
     assert recalled(an_episode_at(0.95)).degraded == ()
 
 

@@ -1,13 +1,15 @@
 """The run-ended event is outside text: what can be read is read, the rest is refused by field and rule."""
 
 import json
+import re
 from collections import Counter
 
 import pytest
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import RunEnded, clean, instant, run_ended, run_ids
-from agent_memory.domain.intake import event_of, refusal
+from agent_memory.domain.intake import event_of, message_of, refusal
 from agent_memory.domain.models import Outcome
+from agent_memory.domain.parking import parked_event
 from support.builders import AGENT, NOW, RUN, TENANT, a_detail, an_event, some_messages
 
 
@@ -171,17 +173,61 @@ def test_a_body_that_is_no_object_is_refused(body: str) -> None:
         event_of(body)
 
 
-def test_a_refusal_keeps_the_event_without_any_user_id() -> None:
-    body = json.dumps(
-        an_event(a_detail(tenant_id="a#b", user_id="ann@example.org", extra={"user_id": "ann@example.org"}))
-    )
+def test_a_refusal_keeps_the_event_without_its_user() -> None:
+    body = json.dumps(an_event(a_detail(tenant_id="a#b", user_id="ann@example.org")))
     kept = refusal(RefusedInputError("tenant_id", "is odd"), body)
     assert (kept["field"], kept["rule"], kept["characters"]) == ("tenant_id", "is odd", len(body))
     assert "ann@example.org" not in json.dumps(kept)
-    assert "K7" in str(kept["body"])
+    assert "K7" in str(kept["event"])
 
 
 def test_a_refusal_of_text_that_is_no_json_keeps_its_digest_only() -> None:
     kept = refusal(RefusedInputError("event", "must be JSON"), "user_id=ann@example.org")
-    assert "body" not in kept
+    assert "event" not in kept
     assert len(str(kept["sha256"])) == 64
+
+
+def test_a_user_id_inside_what_a_run_said_stays_there() -> None:
+    call = {"name": "find_customer", "args": {"user_id": "customer-8"}}
+    event = an_event(a_detail(user_id="ann@example.org", transcript={"messages": [{"tool_calls": [call]}]}))
+    kept = parked_event(event, "u-1")
+    assert "ann@example.org" not in json.dumps(kept)
+    assert kept["detail"] == {name: value for name, value in event["detail"].items() if name != "user_id"}
+
+
+@pytest.mark.parametrize("depth", [65, 800])
+def test_an_event_nested_deeper_than_any_message_is_kept_whole(depth: int) -> None:
+    deep = json.loads("[" * depth + '"bottom"' + "]" * depth)
+    event = an_event(a_detail(domain="has space", transcript={"messages": [deep]}))
+    assert json.dumps(parked_event(event, None)["detail"]) == json.dumps(event["detail"])
+    assert "bottom" in message_of(refusal(RefusedInputError("tenant_id", "is odd"), json.dumps(event)))
+
+
+@pytest.mark.parametrize(
+    "value", [0, 1, -5, 20261201, "000000000", "1999-12-31T23:59:59Z", -(10**45), -1e300, 99999999]
+)
+def test_a_time_before_the_product_could_exist_is_a_mistake_and_not_an_old_run(value: object) -> None:
+    with pytest.raises(RefusedInputError, match="ended_at must not be before 2000-01-01"):
+        instant(value, "ended_at", now=NOW)
+
+
+@pytest.mark.parametrize("digits", [4_301, 20_000])
+def test_an_integer_of_any_length_is_no_reason_to_refuse_an_event(digits: int) -> None:
+    body = json.dumps(an_event()).replace('"schema_version": 1', '"schema_version": 1, "odd": -' + "9" * digits)
+    event = event_of(body)
+    assert run_ids(event).run_id == RUN
+    assert json.loads(json.dumps(event))["detail"]["odd"] == "-" + "9" * digits
+
+
+@pytest.mark.parametrize("character", ["x", "\u00e9", "\u6f22", '"', "\x01", "\ud800", "\uffff"])
+def test_a_refused_event_is_kept_as_long_as_a_queue_can_hold_it(character: str) -> None:
+    # As long an event as EventBridge and SQS can hand over, and one that only a digest can stand for.
+    bytes_each = len(json.dumps(character, ensure_ascii=False).encode("utf-8", "replace")) - 2
+    for size, kept in ((900_000, True), (1_100_000, False)):
+        body = json.dumps(an_event(a_detail(tenant_id="a#b", task=character * (size // max(bytes_each, 1)))))
+        found = refusal(RefusedInputError("tenant_id", "is odd"), body)
+        if character not in ("\ud800", "\uffff"):  # they are written as three bytes, and counted as one or three
+            assert ("event" in found) is kept
+        message = message_of(found)
+        assert len(message.encode()) <= 1_048_576
+        assert re.fullmatch(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*", message)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
+from agent_memory.deployment import Deployment
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model, Outcome
 from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, zoned
-from agent_memory.wiring import Deployment
 
 __all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "hand_over"]
 
@@ -59,7 +59,8 @@ class Recall(Model):
 
     *degraded* names what could not be read in time or at all, so that "no memory" and "no answer" stay apart.
     *nothing_relevant*: everything was read and nothing fits, which is a good answer. *dropped*: memories that fit the
-    task but not the token budget.
+    task but not the token budget. *notes*: what could be misread, for one that
+    the named domain holds nothing while others do.
 
     Example: `prompt = base_prompt + recalled.context`
     """
@@ -70,6 +71,7 @@ class Recall(Model):
     degraded: tuple[Degraded, ...] = ()
     nothing_relevant: bool = False
     dropped: int = 0
+    notes: tuple[Mapping[str, object], ...] = ()
     timings: Mapping[str, object] = {}
     explanation: tuple[Mapping[str, object], ...] = ()
 
@@ -238,6 +240,7 @@ def _recall_from(answer: Mapping[str, object]) -> Recall:
                 "degraded": [_degraded(one) for one in _listed(answer.get("degraded"))],
                 "nothing_relevant": answer.get("nothing_relevant") is True,
                 "dropped": dropped if isinstance(dropped, int) else 0,
+                "notes": _mappings(answer.get("notes")),
                 "timings": next(iter(_mappings(answer.get("timings"))), {}),
                 "explanation": _mappings(answer.get("explain")),
             }

@@ -66,6 +66,12 @@ REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
 
+# A message that was received this often without success goes to the dead letters.
+MAX_RECEIVES: Final = 5
+
+# Transcripts bucket: uploads lie under "<tenant>/", the pipeline's own objects under this. `~` is in no id.
+WORK_ROOT: Final = "~runs"
+
 # Decisions travel between states; a Choice reads the word, nothing else.
 DECISION: Final = "decision"
 
@@ -87,6 +93,8 @@ PARAMETER_NAMES: Final = (
     "operator-settings",
     "parked-bucket",
     "refused-queue",
+    "retrievals-dead-letters",
+    "retrievals-queue",
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",

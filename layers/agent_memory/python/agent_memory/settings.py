@@ -34,6 +34,7 @@ class Settings(BaseModel):
     memory_ttl_days: int = 90
     failed_retention_days: int = 7
     parked_days: int = 30
+    transcript_days: int = 3
     run_min_confidence: float = 0.6
 
     w_recency: float = 0.4

@@ -1,4 +1,5 @@
-"""The composition root: the only module that builds adapters, each when it is first asked for.
+"""The composition root of the functions: builds adapters, each when it is first asked for, as deployment.py does for
+those outside. No other module builds any.
 
 Adapters are imported inside the properties so that a function loads only what it calls (bootstrap must start fast).
 """
@@ -9,29 +10,24 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
-from agent_memory.domain.keys import identifier
+from agent_memory.domain.keys import tenant_identifier
 from agent_memory.domain.retention import RetentionRules
-from agent_memory.settings import Settings, settings, settings_from_json
+from agent_memory.settings import Settings, settings
+from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
     from agent_memory.aws.bus import EventBus
     from agent_memory.aws.chat_model import BedrockChatModel
-    from agent_memory.aws.claims import S3Claims
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
-    from agent_memory.aws.episodes import DynamoEpisodes
-    from agent_memory.aws.fact_documents import S3FactDocuments
-    from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.knowledge import BedrockKnowledge
-    from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
-    from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
     from agent_memory.domain.distillery import Distillery
@@ -39,69 +35,6 @@ if TYPE_CHECKING:
     from agent_memory.domain.recall_request import RecallRules
 
 MAX_CACHED_TENANTS = 64
-
-
-class TenantServices:
-    """What one tenant's credentials can reach."""
-
-    def __init__(self, services: "Services", tenant_id: str) -> None:
-        self.tenant_id = tenant_id
-        self._services = services
-
-    def _client(self, name: str) -> Any:
-        return self._services.sessions.client(self.tenant_id, name)
-
-    @cached_property
-    def episodes(self) -> "DynamoEpisodes":
-        from agent_memory.aws.episodes import DynamoEpisodes
-
-        s = self._services.settings
-        return DynamoEpisodes(
-            self._client("dynamodb"),
-            table=s.episodes_table,
-            ledger_table=s.ledger_table,
-            tenant_id=self.tenant_id,
-            due_shards=s.due_shards,
-        )
-
-    @cached_property
-    def ledger(self) -> "DynamoLedger":
-        from agent_memory.aws.ledger import DynamoLedger
-
-        s = self._services.settings
-        return DynamoLedger(
-            self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
-        )
-
-    @cached_property
-    def facts(self) -> "DynamoFacts":
-        from agent_memory.aws.facts import DynamoFacts
-
-        s = self._services.settings
-        return DynamoFacts(
-            self._client("dynamodb"),
-            table=s.facts_table,
-            ledger_table=s.ledger_table,
-            tenant_id=self.tenant_id,
-            ttl_days=s.semantic_ttl_days,
-            due_shards=s.due_shards,
-        )
-
-    @cached_property
-    def documents(self) -> "S3FactDocuments":
-        from agent_memory.aws.fact_documents import S3FactDocuments
-
-        bucket = self._services.settings.knowledge_bucket
-        return S3FactDocuments(self._client("s3"), bucket=bucket, tenant_id=self.tenant_id)
-
-    @cached_property
-    def claims(self) -> "S3Claims":
-        from agent_memory.aws.claims import S3Claims
-
-        s = self._services.settings
-        return S3Claims(
-            self._client("s3"), bucket=s.transcripts_bucket, parked_bucket=s.parked_bucket, tenant_id=self.tenant_id
-        )
 
 
 class Services:
@@ -168,13 +101,14 @@ class Services:
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
             parked_days=s.parked_days,
+            transcript_days=s.transcript_days,
         )
 
     def tenant(self, tenant_id: str) -> TenantServices:
         """The services of one tenant, on credentials that carry its session tag."""
-        tenant_id = identifier(tenant_id, "tenant_id")
+        tenant_id = tenant_identifier(tenant_id)
         if tenant_id not in self._tenants:
-            self._tenants[tenant_id] = TenantServices(self, tenant_id)
+            self._tenants[tenant_id] = TenantServices(tenant_id, sessions=self.sessions, settings=self.settings)
             while len(self._tenants) > MAX_CACHED_TENANTS:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(tenant_id)
@@ -320,57 +254,3 @@ def open_for_recall() -> None:
     with suppress(AgentMemoryError):
         own = services()
         _ = own.recall_rules, own.embedder, own.bus, own.sessions.own_client("dynamodb"), own.knowledge
-
-
-class Deployment:
-    """One deployment as agents and operators reach it: with their own credentials, by the names in SSM."""
-
-    def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
-        self.environment = environment
-        self._timeout_seconds = timeout_seconds
-
-    @cached_property
-    def clients(self) -> "Clients":
-        from agent_memory.aws.remote import Clients
-
-        return Clients(timeout_seconds=self._timeout_seconds)
-
-    @cached_property
-    def directory(self) -> "SsmDirectory":
-        from agent_memory.aws.remote import SsmDirectory
-
-        return SsmDirectory(self.clients.get("ssm"), environment=self.environment)
-
-    @cached_property
-    def bootstrap(self) -> "BootstrapFunction":
-        from agent_memory.aws.remote import BootstrapFunction
-
-        return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
-
-    def events(self, tenant_id: str) -> "ClientEvents":
-        """The bus, under the source of *tenant_id*."""
-        from agent_memory.aws.remote import ClientEvents
-
-        return ClientEvents(
-            self.clients.get("events"), bus=self.directory.name("bus"), tenant_id=tenant_id, pause=time.sleep
-        )
-
-    def uploads(self, tenant_id: str) -> "TranscriptUploads":
-        """The transcripts bucket, under the prefix of *tenant_id*."""
-        from agent_memory.aws.remote import TranscriptUploads
-
-        bucket = self.directory.name("transcripts-bucket")
-        return TranscriptUploads(self.clients.get("s3"), bucket=bucket, tenant_id=tenant_id)
-
-    @cached_property
-    def services(self) -> Services:
-        """What the functions of this deployment see, for operators: built from their stored settings."""
-        return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
-
-    def now(self) -> int:
-        """Whole epoch seconds UTC."""
-        return int(time.time())
-
-    def pause(self, seconds: float) -> None:
-        """Wait; here because rules and commands do not own the clock."""
-        time.sleep(seconds)

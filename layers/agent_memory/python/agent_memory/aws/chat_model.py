@@ -3,6 +3,7 @@
 import json
 import logging
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -39,6 +40,7 @@ class BedrockChatModel:
 
     def __init__(self, model_id: str) -> None:
         self.model = model_id
+        self._opening = Lock()
 
     def answer(self, *, instruction: str, text: str, schema: dict[str, object], max_tokens: int) -> Answer:
         """Ask once, with the tool forced where the model takes that and temperature 0 where it takes one.
@@ -74,8 +76,14 @@ class BedrockChatModel:
             options["tool_choice"] = TOOL if forced == "tool" else forced
         return options
 
-    @cached_property
+    @property
     def _chat(self) -> "ChatBedrockConverse":
+        # Slices are asked in parallel, and making an SDK client is not safe to do twice at once.
+        with self._opening:
+            return self._opened
+
+    @cached_property
+    def _opened(self) -> "ChatBedrockConverse":
         from botocore.config import Config
         from langchain_aws import ChatBedrockConverse
 

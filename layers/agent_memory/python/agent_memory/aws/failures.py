@@ -41,6 +41,7 @@ BUSY = frozenset(
         "RequestThrottledException",
         "RequestTimeout",
         "RequestTimeoutException",
+        "ServiceQuotaExceededException",  # Bedrock: a quota per minute or per day
         "ServiceUnavailable",
         "ServiceUnavailableException",
         "SlowDown",

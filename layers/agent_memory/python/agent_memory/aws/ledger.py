@@ -59,17 +59,36 @@ class DynamoLedger:
             ExpressionAttributeValues=values,
         )
 
-    def next_attempt(self, agent_id: str, run_id: str, *, seen: int) -> int | None:
-        """Raise the attempt from *seen* by one and set the state to accepted; None when somebody else did."""
+    def next_attempt(
+        self, agent_id: str, run_id: str, *, seen: int, content: Mapping[str, object] | None = None
+    ) -> int | None:
+        """Raise the attempt from *seen* by one and set the state to accepted; None when somebody else did.
+
+        *content*: what the row of a run that was parked unread did not know yet (hash, user, end).
+        """
+        known = {name: value for name, value in (content or {}).items() if value is not None}
+        updates = ["#attempt = :next", "#state = :accepted", *(f"#{name} = :{name}" for name in known)]
         moved = self._update(
             agent_id,
             run_id,
-            UpdateExpression="SET #attempt = :next, #state = :accepted REMOVE #reason",
+            UpdateExpression=f"SET {', '.join(updates)} REMOVE #reason",
             ConditionExpression="#attempt = :seen",
-            ExpressionAttributeNames=names("state", "reason", "attempt"),
-            ExpressionAttributeValues=item({":next": seen + 1, ":seen": seen, ":accepted": RunState.ACCEPTED}),
+            ExpressionAttributeNames=names("state", "reason", "attempt", *known),
+            ExpressionAttributeValues=item(
+                {":next": seen + 1, ":seen": seen, ":accepted": RunState.ACCEPTED}
+                | {f":{name}": value for name, value in known.items()}
+            ),
         )
         return seen + 1 if moved else None
+
+    def at_work(self) -> list[LedgerRun]:
+        """All runs of the tenant that are accepted and neither stored nor parked, every page."""
+        query = self._query("run")
+        query["FilterExpression"] = "#state = :accepted"
+        query["ExpressionAttributeNames"] |= names("state")
+        query["ExpressionAttributeValues"] |= item({":accepted": RunState.ACCEPTED})
+        with translating("dynamodb:Query on the ledger"):
+            return [_read(LedgerRun, attributes(row)) for row in pages(self._client, **query)]
 
     def park(self, parked: ParkedRun) -> Written:
         """Keep a parked run; a later attempt replaces an earlier one."""
@@ -81,15 +100,7 @@ class DynamoLedger:
     def parked(self) -> list[ParkedRun]:
         """All parked runs of the tenant, newest first, every page."""
         with translating("dynamodb:Query on the ledger"):
-            stored = list(
-                pages(
-                    self._client,
-                    TableName=self._table,
-                    KeyConditionExpression="#key = :key",
-                    ExpressionAttributeNames={"#key": LEDGER_PARTITION_KEY},
-                    ExpressionAttributeValues={":key": {"S": ledger_key(self._tenant_id, "parked")}},
-                )
-            )
+            stored = list(pages(self._client, **self._query("parked")))
         found = [_read(ParkedRun, attributes(row)) for row in stored]
         return sorted(found, key=lambda run: (-run.parked_at, run.agent_id, run.run_id))
 
@@ -125,6 +136,14 @@ class DynamoLedger:
         return item(
             {LEDGER_PARTITION_KEY: ledger_key(self._tenant_id, kind), LEDGER_SORT_KEY: run_entry(agent_id, run_id)}
         )
+
+    def _query(self, kind: str) -> dict[str, Any]:
+        return {
+            "TableName": self._table,
+            "KeyConditionExpression": "#key = :key",
+            "ExpressionAttributeNames": {"#key": LEDGER_PARTITION_KEY},
+            "ExpressionAttributeValues": {":key": {"S": ledger_key(self._tenant_id, kind)}},
+        }
 
     def _get(self, kind: str, agent_id: str, run_id: str) -> dict[str, Any] | None:
         with translating("dynamodb:GetItem on the ledger"):

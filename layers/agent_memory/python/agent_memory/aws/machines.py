@@ -9,10 +9,12 @@ from botocore.exceptions import ClientError
 from agent_memory.aws.failures import error_code, translating
 from agent_memory.domain.keys import execution_name
 from agent_memory.domain.models import RunTicket
+from agent_memory.domain.ports import Execution
 
 # Both clocks are synchronised; a second covers what they differ by.
 CLOCK_TOLERANCE_SECONDS = 1.0
 MAX_LISTED = 100
+_AT_WORK = frozenset({"RUNNING", "PENDING_REDRIVE"})
 
 
 class ConsolidationMachine:
@@ -37,6 +39,19 @@ class ConsolidationMachine:
                 raise
         # While an execution runs, the same name and input are answered with that execution, not with an error.
         return float(answer["startDate"].timestamp()) >= asked_at - CLOCK_TOLERANCE_SECONDS
+
+    def execution(self, tenant_id: str, agent_id: str, run_id: str, attempt: int) -> Execution:
+        """What became of an attempt; Step Functions forgets it after 90 days."""
+        name = execution_name(tenant_id, agent_id, run_id, attempt)
+        arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{name}"
+        with translating("states:DescribeExecution"):
+            try:
+                status = self._client.describe_execution(executionArn=arn)["status"]
+            except ClientError as error:
+                if error_code(error) == "ExecutionDoesNotExist":
+                    return "none"
+                raise
+        return "running" if status in _AT_WORK else "ended"
 
 
 class IngestionMachine:

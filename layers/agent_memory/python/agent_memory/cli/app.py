@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from agent_memory import __version__
-from agent_memory.cli import demo, doctor, emit, episodes, facts, ingestion, local_runtime, parked, recall
+from agent_memory.cli import (
+    dead_letters,
+    demo,
+    doctor,
+    emit,
+    episodes,
+    facts,
+    ingestion,
+    local_runtime,
+    parked,
+    recall,
+)
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
     LOCAL,
@@ -56,6 +67,7 @@ app.add_typer(episodes.app, name="episodes")
 app.add_typer(facts.app, name="facts")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)

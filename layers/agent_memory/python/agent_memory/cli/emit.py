@@ -1,6 +1,5 @@
 """`agent-memory emit`: hands over finished runs from a file and waits until they are memory."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from agent_memory.client import Handover, hand_over
 from agent_memory.domain.acceptance import claim_of
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.events import RunIds, run_ended
+from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import user_identity
 from agent_memory.domain.models import LedgerRun, Model, RunState
 
@@ -161,11 +161,12 @@ def _details(file: str) -> list[dict[str, object]]:
     except (OSError, UnicodeDecodeError):
         raise RefusedInputError(file, "can't be read as UTF-8 text") from None
     try:
-        parsed = json.loads(text)
-        details = parsed if isinstance(parsed, list) else [parsed]
+        parsed = read_json(text)
+        found = parsed if isinstance(parsed, list) else [parsed]
     except ValueError:
-        details = _lines(file, text)
-    if not details or not all(isinstance(detail, dict) for detail in details):
+        found = _lines(file, text)
+    details = [detail for detail in found if isinstance(detail, dict)]
+    if not details or len(details) < len(found):
         raise RefusedInputError(file, "must hold a run-ended detail (a JSON object), or one per line")
     return details
 
@@ -175,7 +176,7 @@ def _lines(file: str, text: str) -> list[object]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                details.append(json.loads(line))
+                details.append(read_json(line))
             except ValueError:
                 raise RefusedInputError(f"{file}, line {number}", "is not JSON") from None
     return details

@@ -7,10 +7,11 @@ import typer
 from agent_memory.cli.emit import Arrival, awaited
 from agent_memory.cli.screen import readable_times, when
 from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOption, Session, Tenant, session_of
-from agent_memory.domain.acceptance import Doors, Redrive
-from agent_memory.domain.acceptance import redrive as put_back
+from agent_memory.domain.acceptance import Doors
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.models import ParkedRun
+from agent_memory.domain.redriving import STUCK, Redrive, stuck
+from agent_memory.domain.redriving import redrive as put_back
 
 app = typer.Typer(
     help="Runs that could not be processed. Example: `agent-memory parked redrive --all --tenant acme`.",
@@ -25,7 +26,7 @@ AgentFilter = Annotated[str | None, typer.Option("--agent", "-a", help="Only run
 def list_parked(
     ctx: typer.Context, tenant: Tenant, agent: AgentFilter = None, env: Env = None, output: OutputOption = None
 ) -> None:
-    """List parked runs of a tenant, newest first.
+    """List parked runs of a tenant, newest first, and with them runs that are stuck: at work for nobody.
 
     Example: `agent-memory parked list --tenant acme`
     """
@@ -34,7 +35,8 @@ def list_parked(
     session.screen.answer([run.model_dump(mode="json", exclude={"user_ref"}) for run in runs])
     rows = [(r.agent_id, r.run_id, r.step, r.reason, r.attempt, when(r.parked_at), when(r.expires_at)) for r in runs]
     session.screen.table(("agent", "run", "step", "reason", "attempt", "parked", "kept until"), rows)
-    session.screen.notice(f"{len(runs)} parked")
+    held = sum(run.reason == STUCK for run in runs)
+    session.screen.notice(f"{len(runs) - held} parked, {held} stuck")
 
 
 @app.command()
@@ -60,7 +62,16 @@ def show(
 
 def _parked(session: Session, tenant: str, agent: str | None) -> list[ParkedRun]:
     with session.screen.working("reading parked runs"):
-        return [run for run in session.tenant(tenant).ledger.parked() if agent in (None, run.agent_id)]
+        parked = session.tenant(tenant).ledger.parked()
+        held = stuck(_doors(session, tenant), session.deployment.services.retention_rules, now=session.deployment.now())
+    # A redriven run that got stuck again still has the row of its first parking.
+    rows = {_key(run): run for run in (*parked, *held)}
+    return [run for run in rows.values() if agent in (None, run.agent_id)]
+
+
+def _doors(session: Session, tenant_id: str) -> Doors:
+    services, tenant = session.deployment.services, session.tenant(tenant_id)
+    return Doors(ledger=tenant.ledger, claims=tenant.claims, machine=services.machine, user_refs=services.user_refs)
 
 
 def _one(runs: list[ParkedRun], run_id: str) -> ParkedRun:
@@ -105,10 +116,8 @@ def redrive(
 
 
 def _redriven(session: Session, run: ParkedRun) -> Redrive:
-    services = session.deployment.services
-    tenant = services.tenant(run.tenant_id)
-    doors = Doors(ledger=tenant.ledger, claims=tenant.claims, machine=services.machine, user_refs=services.user_refs)
-    return put_back(run.agent_id, run.run_id, doors, services.retention_rules, now=session.deployment.now())
+    doors, rules = _doors(session, run.tenant_id), session.deployment.services.retention_rules
+    return put_back(run.agent_id, run.run_id, doors, rules, now=session.deployment.now())
 
 
 def _awaited(session: Session, results: list[tuple[ParkedRun, Redrive]], timeout: float) -> dict[tuple[str, str], str]:

@@ -66,6 +66,8 @@ def show(screen: Screen, found: Recall) -> None:
         screen.notice("Nothing relevant: no memory of this agent is close enough to the task.")
     elif found.degraded:
         screen.notice(f"Not everything could be read: {', '.join(map(str, found.degraded))}")
+    if elsewhere := [note["elsewhere"] for note in found.notes if "elsewhere" in note]:
+        screen.notice(f"The domain that was named holds no facts; {elsewhere[0]} of other domains fit the task.")
     if found.dropped:
         screen.notice(f"Left out for want of room in the token budget: {found.dropped} memories that fit the task.")
 

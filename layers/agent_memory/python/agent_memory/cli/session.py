@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from agent_memory.cli.screen import Output, Screen
+from agent_memory.deployment import Deployment
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
-from agent_memory.wiring import Deployment, TenantServices
+from agent_memory.wiring_tenant import TenantServices
 
 LOCAL = "local"
 # A profile or a session token of a real account must not travel to the laptop's emulator.

@@ -15,7 +15,7 @@ from agent_memory.domain.errors import RefusedInputError, RetryableError, Transc
 from agent_memory.domain.events import RunEnded, RunIds, messages_of, run_ended
 from agent_memory.domain.keys import user_identity
 from agent_memory.domain.models import Claim, LedgerRun, Model, ParkedRun, RunState, RunTicket
-from agent_memory.domain.ports import Claims, Consolidation, Ledger, UserRefs
+from agent_memory.domain.ports import Claims, Consolidation, Ledger, Transcripts, UserRefs
 from agent_memory.domain.retention import RetentionRules
 
 ACCEPT = "Accept"
@@ -29,8 +29,6 @@ METRICS: Mapping[Decision, str] = {
     "expired_on_arrival": "ExpiredOnArrival",
     "erased": "RunsErased",
 }
-# What a redrive must not put back into work.
-_SETTLED = frozenset({RunState.EXPIRED_ON_ARRIVAL, RunState.ERASED})
 # Not part of what a run says: when it ended is clamped to the time of delivery.
 _NOT_CONTENT = {"content_sha256", "ended_at", "schema_version"}
 
@@ -53,27 +51,23 @@ class Acceptance(Model):
     counts: Mapping[str, int] = {}
 
 
-class Redrive(Model):
-    """What became of a parked run: `started`, `already_running`, `not_parked`, `parked` (again, see *reason*),
-    `taken` (somebody else redrove it at the same time), `stored`, `erased`, `expired_on_arrival`."""
+def accept(
+    event: Mapping[str, object], ids: RunIds, doors: Doors, rules: RetentionRules, *, now: int, last: bool = False
+) -> Acceptance:
+    """Accept one run-ended event with valid *ids*. What can't be accepted is parked, never raised.
 
-    decision: str
-    attempt: int | None = None
-    reason: str | None = None
-
-
-def accept(event: Mapping[str, object], ids: RunIds, doors: Doors, rules: RetentionRules, *, now: int) -> Acceptance:
-    """Accept one run-ended event with valid *ids*. What can't be accepted is parked, never raised."""
+    *last*: nobody will try again, so a transcript that could not be reached is parked as well.
+    """
     counts: Counter[str] = Counter()
     user_ref: str | None = None
     try:
         user_ref = _user_ref(event, ids, doors)
         ended = run_ended(event, ids, now=now)
         if retention.born_expired(ended.ended_at, rules, now=now):
-            row = _row(ids, ended.ended_at, "", user_ref, RunState.EXPIRED_ON_ARRIVAL, rules, now)
+            row = ledger_row(ids, ended.ended_at, "", user_ref, RunState.EXPIRED_ON_ARRIVAL, rules, now)
             return Acceptance(decision=_settled(doors.ledger.accept(row), "expired_on_arrival"))
         counts.update(ended.counts)
-        claim = claim_of(ended, user_ref, doors.claims, counts)
+        claim = _reached(ended, user_ref, doors.claims, counts, last=last)
     except (RefusedInputError, TranscriptError) as error:
         reason = error.reason if isinstance(error, TranscriptError) else str(error)
         return _park(event, ids, user_ref, reason, doors, rules, now=now)
@@ -91,7 +85,7 @@ def _settled(written: str, decision: Decision) -> Decision:
     return decision if written == "stored" else "erased" if written == "erased" else "duplicate"
 
 
-def claim_of(ended: RunEnded, user_ref: str | None, claims: Claims, counts: Counter[str]) -> Claim:
+def claim_of(ended: RunEnded, user_ref: str | None, claims: Transcripts, counts: Counter[str]) -> Claim:
     """Return the claim of an event, its transcript read in. Raises TranscriptError or RefusedInputError."""
     messages = ended.messages or ()
     if ended.transcript_uri is not None:
@@ -103,6 +97,15 @@ def claim_of(ended: RunEnded, user_ref: str | None, claims: Claims, counts: Coun
     return claim.model_copy(update={"content_sha256": content_sha256(claim)})
 
 
+def _reached(ended: RunEnded, user_ref: str | None, claims: Claims, counts: Counter[str], *, last: bool) -> Claim:
+    try:
+        return claim_of(ended, user_ref, claims, counts)
+    except RetryableError:
+        if not last:
+            raise
+        raise TranscriptError("transcript_unavailable") from None
+
+
 def content_sha256(claim: Claim) -> str:
     """Return the hash of what a claim says, whatever the order of its fields and however it travelled."""
     content = claim.model_dump(exclude=_NOT_CONTENT)
@@ -111,7 +114,7 @@ def content_sha256(claim: Claim) -> str:
 
 
 def _accept_claim(claim: Claim, doors: Doors, rules: RetentionRules, *, now: int) -> Acceptance:
-    row = _row(claim, claim.ended_at, claim.content_sha256, claim.user_ref, RunState.ACCEPTED, rules, now)
+    row = ledger_row(claim, claim.ended_at, claim.content_sha256, claim.user_ref, RunState.ACCEPTED, rules, now)
     written = doors.ledger.accept(row)
     if written == "erased":
         return Acceptance(decision="erased")
@@ -120,19 +123,49 @@ def _accept_claim(claim: Claim, doors: Doors, rules: RetentionRules, *, now: int
         known = _known(claim, doors.ledger)
         if known.content_sha256 not in ("", claim.content_sha256):
             return Acceptance(decision="conflict", attempt=known.attempt, reason="the first content of the run stays")
-        at_work = _attempt_at_work(known, doors.ledger)
+        at_work = _attempt_at_work(known, claim, doors.ledger)
         if at_work is None:
             return Acceptance(decision="duplicate", attempt=known.attempt)
         attempt = at_work
-    started = doors.machine.start(_ticket(claim, doors.claims.put_claim(claim), attempt))
+    started, attempt = start(claim, doors.claims.put_claim(claim), attempt, doors)
     return Acceptance(decision="accepted" if started else "duplicate", attempt=attempt)
 
 
-def _attempt_at_work(known: LedgerRun, ledger: Ledger) -> int | None:
+def start(run: Claim | LedgerRun, claim_key: str, attempt: int, doors: Doors) -> tuple[bool, int]:
+    """Start *attempt* of a run, or the next one when it ended without settling the run. Returns what was started.
+
+    A name of an execution is taken for ever. One that ended (not even parking the run worked, or somebody stopped it)
+    while the ledger still says `accepted` would otherwise hold the run back for good.
+    """
+    if doors.machine.start(_ticket(run, claim_key, attempt)):
+        return True, attempt
+    if doors.machine.execution(run.tenant_id, run.agent_id, run.run_id, attempt) != "ended":
+        return False, attempt
+    # Read after the execution was seen to be over: what it wrote is there.
+    known = doors.ledger.run(run.agent_id, run.run_id)
+    if known is None or known.state is not RunState.ACCEPTED or known.attempt != attempt:
+        return False, attempt
+    following = doors.ledger.next_attempt(run.agent_id, run.run_id, seen=attempt)
+    if following is None:
+        return False, attempt
+    return doors.machine.start(_ticket(run, claim_key, following)), following
+
+
+def unread(known: LedgerRun) -> bool:
+    """Whether a run was parked at the door, before any content of it could be read."""
+    return known.state is RunState.PARKED and not known.content_sha256
+
+
+def content_of(claim: Claim) -> dict[str, object]:
+    """What the ledger row of an unread run does not know yet."""
+    return claim.model_dump(include={"content_sha256", "user_ref", "ended_at"})
+
+
+def _attempt_at_work(known: LedgerRun, claim: Claim, ledger: Ledger) -> int | None:
     """The attempt that a delivery of a known run may have to start again; None when the run is settled."""
-    if known.state is RunState.PARKED and not known.content_sha256:
-        # Parked at the door without any content that could be read: this delivery is the first that can.
-        return ledger.next_attempt(known.agent_id, known.run_id, seen=known.attempt)
+    if unread(known):
+        # This delivery is the first that can be read.
+        return ledger.next_attempt(known.agent_id, known.run_id, seen=known.attempt, content=content_of(claim))
     return known.attempt if known.state is RunState.ACCEPTED else None
 
 
@@ -143,17 +176,17 @@ def _known(ids: RunIds | Claim, ledger: Ledger) -> LedgerRun:
     return known
 
 
-def _ticket(claim: Claim, claim_key: str, attempt: int) -> RunTicket:
+def _ticket(run: Claim | LedgerRun, claim_key: str, attempt: int) -> RunTicket:
     return RunTicket(
-        tenant_id=claim.tenant_id,
-        agent_id=claim.agent_id,
-        run_id=claim.run_id,
+        tenant_id=run.tenant_id,
+        agent_id=run.agent_id,
+        run_id=run.run_id,
         attempt=attempt,
         claim_key=claim_key,
     )
 
 
-def _row(
+def ledger_row(
     ids: RunIds | Claim,
     ended_at: int,
     content: str,
@@ -187,13 +220,17 @@ def _park(
     now: int,
 ) -> Acceptance:
     """Keep an event that can't be accepted, unless its run is known already: the first content of a run wins."""
-    row = _row(ids, now, "", user_ref, RunState.PARKED, rules, now)
+    row = ledger_row(ids, now, "", user_ref, RunState.PARKED, rules, now).model_copy(update={"reason": reason})
     written = doors.ledger.accept(row)
     if written == "erased":
         return Acceptance(decision="erased")
     known = _known(ids, doors.ledger)
-    if written == "duplicate" and (known.state is not RunState.PARKED or known.content_sha256):
+    if written == "duplicate" and not unread(known):
         return Acceptance(decision="duplicate", attempt=known.attempt, reason=reason)
+    if known.reason != reason:
+        doors.ledger.move(ids.agent_id, ids.run_id, state=RunState.PARKED, attempt=known.attempt, reason=reason)
+    uri = parking.pointer_of(event)
+    copy = None if uri is None else doors.claims.park_transcript(uri, ids.agent_id, ids.run_id)
     parked = ParkedRun(
         tenant_id=ids.tenant_id,
         agent_id=ids.agent_id,
@@ -202,66 +239,10 @@ def _park(
         step=ACCEPT,
         attempt=known.attempt,
         parked_at=now,
-        expires_at=retention.parked_expires_at(rules, now=now),
+        expires_at=parking.expires_at(rules, reason, uncopied=uri is not None and copy is None, now=now),
         content_key="",
         ended_at=known.ended_at,
         user_ref=user_ref,
     )
-    kept = parking.keep(parked, parking.parked_event(event, user_ref), doors.ledger, doors.claims)
+    kept = parking.keep(parked, parking.parked_event(event, user_ref, copy), doors.ledger, doors.claims)
     return Acceptance(decision="erased" if kept == "erased" else "parked", reason=reason)
-
-
-def redrive(agent_id: str, run_id: str, doors: Doors, rules: RetentionRules, *, now: int) -> Redrive:
-    """Put a parked run back to work under its next attempt. Calling it twice starts it once."""
-    parked = doors.ledger.parked_run(agent_id, run_id)
-    if parked is None:
-        return Redrive(decision="not_parked")
-    known = doors.ledger.run(agent_id, run_id)
-    if known is not None and known.state in (*_SETTLED, RunState.STORED):
-        return Redrive(decision=known.state.value, attempt=known.attempt)
-    try:
-        claim = _parked_claim(parked, doors, now=now)
-    except (RefusedInputError, TranscriptError) as error:
-        reason = error.reason if isinstance(error, TranscriptError) else str(error)
-        return Redrive(decision="parked", attempt=parked.attempt, reason=reason)
-    if retention.born_expired(claim.ended_at, rules, now=now):
-        return Redrive(decision="expired_on_arrival", attempt=parked.attempt)
-    attempt = _redrive_attempt(claim, parked, known, doors.ledger, rules, now)
-    if attempt is None:
-        return Redrive(decision="taken")
-    started = doors.machine.start(_ticket(claim, doors.claims.put_claim(claim), attempt))
-    return Redrive(decision="started" if started else "already_running", attempt=attempt)
-
-
-def _parked_claim(parked: ParkedRun, doors: Doors, *, now: int) -> Claim:
-    content = doors.claims.get_parked(parked.content_key)
-    if not isinstance(content, Mapping):
-        raise TranscriptError("parked_content_unreadable")
-    if content.get("kind") == "claim":
-        if content.get("claim") is None:
-            raise TranscriptError("claim_missing")
-        return _claim(content["claim"])
-    ids = RunIds(tenant_id=parked.tenant_id, agent_id=parked.agent_id, run_id=parked.run_id)
-    user_ref = content.get("user_ref")
-    ended = run_ended(content, ids, now=now)
-    return claim_of(ended, user_ref if isinstance(user_ref, str) else None, doors.claims, Counter())
-
-
-def _claim(content: object) -> Claim:
-    try:
-        return Claim.model_validate(content)
-    except ValueError:
-        raise TranscriptError("parked_content_unreadable") from None
-
-
-def _redrive_attempt(
-    claim: Claim, parked: ParkedRun, known: LedgerRun | None, ledger: Ledger, rules: RetentionRules, now: int
-) -> int | None:
-    if known is None:
-        row = _row(claim, claim.ended_at, claim.content_sha256, claim.user_ref, RunState.PARKED, rules, now)
-        ledger.accept(row.model_copy(update={"attempt": parked.attempt}))
-        return ledger.next_attempt(claim.agent_id, claim.run_id, seen=parked.attempt)
-    if known.state is RunState.ACCEPTED and known.attempt > parked.attempt:
-        # An earlier redrive raised the attempt and may have died before its start.
-        return known.attempt
-    return ledger.next_attempt(claim.agent_id, claim.run_id, seen=known.attempt)

@@ -30,7 +30,7 @@ NEVER: Final = 2.0
 _STARTING: Final = Floor(score=NEVER, cosine=0.75)
 _EPISODES: Final = {
     (LOCAL_MODEL, QueryForm.REQUEST): Floor(score=0.66, cosine=0.85),
-    (LOCAL_MODEL, QueryForm.STATEMENT): Floor(score=0.64, cosine=0.75),
+    (LOCAL_MODEL, QueryForm.STATEMENT): Floor(score=0.66, cosine=0.75),
 }
 # Without a vector the score is what the words say, and that does not depend on the model.
 _WORDS: Final = {

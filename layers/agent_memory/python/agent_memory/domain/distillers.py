@@ -2,9 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from threading import Semaphore
 
 from agent_memory.domain.answers import Matches, complete_part, decoded_once, read_answer
 from agent_memory.domain.artifact_reading import looks_like_artifacts, read_artifacts
+from agent_memory.domain.deadlines import Budget, started
 from agent_memory.domain.distillation import distillation_of, fallback, gated
 from agent_memory.domain.distillation_prompt import (
     ARTIFACTS_SCHEMA,
@@ -37,6 +41,11 @@ BAD_STOPS = frozenset(
     }
 )
 SLICE_ANSWER_TOKENS = 1_500
+LATE = "late"
+# All slices at once would be throttled together, and every one of them asked again.
+PARALLEL_SLICES = 4
+# Shares of the time by which each step must be over; what is left is for the record from the messages alone.
+NOTES_BY, ANSWER_BY = 0.5, 0.9
 
 
 class ExtractiveDistiller:
@@ -65,12 +74,19 @@ class AgentDistiller:
 
 
 class ModelDistiller:
-    """One question to a chat model; a bad answer is asked for once more, then the messages speak for themselves."""
+    """One question to a chat model; a bad answer is asked for once more, then the messages speak for themselves.
 
-    def __init__(self, model: ChatModel, *, max_tokens: int, min_confidence: float) -> None:
+    *budget*: the time that is left for all of it. A model that does not answer within it counts as a bad answer.
+    """
+
+    def __init__(
+        self, model: ChatModel, *, max_tokens: int, min_confidence: float, budget: Budget | None = None
+    ) -> None:
         self._model = model
         self._max_tokens = max_tokens
         self._min_confidence = min_confidence
+        self._budget = budget
+        self._places = Semaphore(PARALLEL_SLICES)
 
     def distil(self, run: Claim, transcript: Transcript) -> Distillation:
         """Raises ModelBusyError when the model can't be asked now."""
@@ -89,7 +105,13 @@ class ModelDistiller:
         reason = ""
         for attempt in range(2):
             counts["model_retries"] += attempt
-            answer = self._ask(INSTRUCTION, question(run, text, note), ARTIFACTS_SCHEMA, max_tokens, counts)
+            asked = self._asked(INSTRUCTION, question(run, text, note), ARTIFACTS_SCHEMA, max_tokens, ANSWER_BY)
+            try:
+                answer = self._awaited(asked, ANSWER_BY, counts)
+            except ModelAnswerError as error:
+                # Refused or late: to ask again changes nothing.
+                reason = error.reason
+                break
             try:
                 return _read(answer, looks_like_artifacts, counts)
             except ModelAnswerError as error:
@@ -104,10 +126,25 @@ class ModelDistiller:
             raise ModelAnswerError(reason)
         return read_answer(*complete_part(cut.arguments, cut.text), looks_like_artifacts)[0]
 
-    def _ask(
-        self, instruction: str, text: str, schema: dict[str, object], max_tokens: int, counts: Counter[str]
-    ) -> ChatAnswer:
-        answer = self._model.answer(instruction=instruction, text=text, schema=schema, max_tokens=max_tokens)
+    def _asked(
+        self, instruction: str, text: str, schema: dict[str, object], max_tokens: int, share: float
+    ) -> "Future[ChatAnswer]":
+        """Begin to ask. A question whose turn comes when the time is over is not asked any more."""
+
+        def ask() -> ChatAnswer:
+            # Only slices wait for a place: one that hangs must not keep the record from being asked for.
+            with self._places if share == NOTES_BY else nullcontext():
+                if self._budget and not self._budget.left(share):
+                    raise ModelAnswerError(LATE)
+                return self._model.answer(instruction=instruction, text=text, schema=schema, max_tokens=max_tokens)
+
+        return started(ask)
+
+    def _awaited(self, asked: "Future[ChatAnswer]", share: float, counts: Counter[str]) -> ChatAnswer:
+        try:
+            answer = asked.result(timeout=self._budget.left(share) if self._budget else None)
+        except TimeoutError:
+            raise ModelAnswerError(LATE) from None
         counts["model_calls"] += 1
         counts["model_input_tokens"] += answer.input_tokens
         counts["model_output_tokens"] += answer.output_tokens
@@ -120,18 +157,19 @@ class ModelDistiller:
             return text
         head, middle, tail, left_out = head_middle_tail(text)
         counts["characters_left_out"] += left_out
-        notes = [self._notes(part, counts) for part in middle]
+        asked = [self._asked(SLICE_INSTRUCTION, fenced(p), NOTES_SCHEMA, SLICE_ANSWER_TOKENS, NOTES_BY) for p in middle]
+        notes = [self._notes(part, answer, counts) for part, answer in zip(middle, asked, strict=True)]
         if left_out:
             notes.append(f"[{left_out} characters of the middle were left out]")
         return "\n".join((head, "[notes on the middle of the transcript]", *notes, "[end of the notes]", tail))
 
-    def _notes(self, part: str, counts: Counter[str]) -> str:
+    def _notes(self, part: str, asked: "Future[ChatAnswer]", counts: Counter[str]) -> str:
         counts["slices"] += 1
         try:
-            answer = self._ask(SLICE_INSTRUCTION, fenced(part), NOTES_SCHEMA, SLICE_ANSWER_TOKENS, counts)
-            value = _read(answer, _has_notes, counts)
-        except ModelAnswerError:
+            value = _read(self._awaited(asked, NOTES_BY, counts), _has_notes, counts)
+        except ModelAnswerError as error:
             counts["slices_unread"] += 1
+            counts["slices_late"] += error.reason == LATE
             return f"[a part of {len(part)} characters could not be read]"
         notes = decoded_once(value["notes"]) if isinstance(value, Mapping) else []
         return "\n".join(note for note in notes if isinstance(note, str)) if isinstance(notes, list) else ""

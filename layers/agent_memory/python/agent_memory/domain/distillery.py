@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.distillers import AgentDistiller, ExtractiveDistiller, ModelDistiller
 from agent_memory.domain.errors import AgentMemoryError, TranscriptError, UnsupportedLanguageError
 from agent_memory.domain.models import Claim, Distillation
@@ -20,17 +21,20 @@ class Distillery(NamedTuple):
     min_confidence: float
     scrub: Scrub | None = None
 
-    def distil(self, run: Claim) -> Distillation:
-        """Distil *run*. Raises TranscriptError when nothing in it can become a memory, ModelBusyError to retry."""
-        return self.distiller_of(run).distil(run, readable_transcript(run))
+    def distil(self, run: Claim, budget: Budget | None = None) -> Distillation:
+        """Distil *run* within *budget*. Raises TranscriptError when nothing in it can become a memory, ModelBusyError
+        to retry."""
+        return self.distiller_of(run, budget).distil(run, readable_transcript(run))
 
-    def distiller_of(self, run: Claim) -> Distiller:
+    def distiller_of(self, run: Claim, budget: Budget | None = None) -> Distiller:
         """What the agent made itself is used before anything is asked of a model."""
         if run.artifacts is not None:
             return AgentDistiller(min_confidence=self.min_confidence)
         if self.model is None:
             return ExtractiveDistiller()
-        asking = ModelDistiller(self.model, max_tokens=self.max_tokens, min_confidence=self.min_confidence)
+        asking = ModelDistiller(
+            self.model, max_tokens=self.max_tokens, min_confidence=self.min_confidence, budget=budget
+        )
         return ScrubbedFirst(asking, self.scrub) if self.scrub else asking
 
 

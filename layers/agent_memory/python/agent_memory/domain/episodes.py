@@ -21,6 +21,7 @@ from agent_memory.domain.models import (
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.ports import Claims, Embedder, Episodes, Ledger
 from agent_memory.domain.retention import RetentionRules
+from agent_memory.domain.tickets import claim_for
 
 MAX_TASK, MAX_DIGEST = 500, 1_000
 # What is embedded may be longer than what is shown; embedding models take some thousand tokens at most.
@@ -59,7 +60,7 @@ def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: i
     if not ticket.scrubbed_key:
         return StoredRun(decision="parked", reason="not_scrubbed")
     try:
-        claim = doors.claims.get_claim(ticket.claim_key)
+        claim = claim_for(ticket, doors.claims)
         distillation = doors.claims.get_distillation(ticket.scrubbed_key)
     except TranscriptError as error:
         return StoredRun(decision="parked", reason=error.reason)
@@ -90,7 +91,7 @@ def _settled(ticket: RunTicket, doors: StoreDoors, stored: StoredRun) -> StoredR
     parked = doors.ledger.parked_run(ticket.agent_id, ticket.run_id)
     if parked is not None and parked.attempt <= ticket.attempt:
         # The row goes last: while it stands, its content can still be found and removed.
-        doors.claims.delete_parked(parked.content_key)
+        doors.claims.delete_parked(ticket.agent_id, ticket.run_id)
         doors.ledger.unpark(ticket.agent_id, ticket.run_id, attempt=ticket.attempt)
     return stored
 

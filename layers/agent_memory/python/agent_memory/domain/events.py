@@ -11,7 +11,7 @@ from pydantic import Field
 
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, SCHEMA_VERSION
 from agent_memory.domain.errors import RefusedInputError
-from agent_memory.domain.keys import identifier, label, user_identity
+from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model, Outcome
 
 MAX_TASK_CHARACTERS = 20_000
@@ -20,6 +20,9 @@ MAX_MEMORY_ID_CHARACTERS = 260
 MAX_POINTER_CHARACTERS = 2_048
 MAX_DEPTH = 64
 TIME_RULE = "must be ISO 8601 or epoch seconds or milliseconds"
+# A date written as a number (20261201) or a lost one (0) would otherwise be a run of 1970 and expired.
+EARLIEST = 946_684_800
+EARLIEST_RULE = "must not be before 2000-01-01"
 _NUMBER = re.compile(r"[0-9]{9,20}(\.[0-9]{1,9})?")
 _MILLISECONDS_FROM = 100_000_000_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -62,7 +65,7 @@ def run_ids(event: Mapping[str, object]) -> RunIds:
     if not isinstance(detail, Mapping):
         raise RefusedInputError("detail", "must be an object")
     ids = RunIds(
-        tenant_id=identifier(detail.get("tenant_id"), "tenant_id"),
+        tenant_id=tenant_identifier(detail.get("tenant_id")),
         agent_id=identifier(detail.get("agent_id"), "agent_id"),
         run_id=identifier(detail.get("run_id"), "run_id"),
     )
@@ -112,6 +115,8 @@ def instant(value: object, field: str, *, now: int) -> int:
         seconds = None
     if seconds is None:
         raise RefusedInputError(field, TIME_RULE)
+    if seconds < EARLIEST:
+        raise RefusedInputError(field, EARLIEST_RULE)
     return min(seconds, now)
 
 
@@ -159,15 +164,13 @@ def body_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def without_user_ids(value: object, depth: int = 0) -> object:
-    """Return JSON without any field called user_id, at any depth."""
-    if depth > MAX_DEPTH:
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): without_user_ids(v, depth + 1) for k, v in value.items() if k != "user_id"}
-    if isinstance(value, list | tuple):
-        return [without_user_ids(item, depth + 1) for item in value]
-    return value
+def without_user_id(event: Mapping[str, object]) -> dict[str, object]:
+    """Return an event without the user that its detail names; a `user_id` deeper down belongs to what the run said."""
+    kept = {name: value for name, value in event.items() if name != "user_id"}
+    detail = event.get("detail")
+    if isinstance(detail, Mapping):
+        kept["detail"] = {name: value for name, value in detail.items() if name != "user_id"}
+    return kept
 
 
 def _present(value: object) -> object | None:

@@ -36,6 +36,7 @@ from agent_memory.domain.plain_text import one_line
 from agent_memory.domain.ports import ChatModel, Claims, DirtyDomains, Embedder, FactDocuments, Facts
 from agent_memory.domain.promotion import concerns_knowledge, publish
 from agent_memory.domain.retention import RetentionRules
+from agent_memory.domain.tickets import claim_for
 
 # A transaction takes 100 actions; a candidate may touch its fact, its observation and the facts that it contradicts.
 MAX_CHANGES = 80
@@ -86,7 +87,7 @@ def confirm_fact(
     if receipt is not None and receipt.source == ticket.scrubbed_key and (known := receipt.of(index)):
         return FactsConfirmed(asked=known)
     try:
-        claim = doors.claims.get_claim(ticket.claim_key)
+        claim = claim_for(ticket, doors.claims)
         distillation = doors.claims.get_distillation(ticket.scrubbed_key)
     except TranscriptError as error:
         return _not_confirmed(index, error.reason)

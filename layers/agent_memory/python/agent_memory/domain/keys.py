@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import re
 
+from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
@@ -13,6 +14,7 @@ _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _USER_IDENTITY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,256}")
 USER_IDENTITY_RULE = "must be text of 1 to 256 characters without control characters"
 IDENTIFIER_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, and not dots alone"
+TENANT_RULE = f"must not be {REGISTRY_TENANT}, which is reserved"
 LABEL_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : -, and not dots alone"
 
 
@@ -23,6 +25,14 @@ def identifier(value: object, field: str) -> str:
     if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value) or not value.strip("."):
         raise RefusedInputError(field, IDENTIFIER_RULE)
     return value
+
+
+def tenant_identifier(value: object, field: str = "tenant_id") -> str:
+    """Like identifier, and never the reserved tenant: every door that takes a tenant asks here."""
+    tenant_id = identifier(value, field)
+    if tenant_id == REGISTRY_TENANT:
+        raise RefusedInputError(field, TENANT_RULE)
+    return tenant_id
 
 
 def label(value: object, field: str) -> str:
@@ -86,8 +96,21 @@ def tenant_of(key: str) -> str:
 
 
 def run_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
-    """S3 prefix of everything about one run in the transcripts bucket, with its closing slash."""
+    """S3 prefix of what agents upload about one run in the transcripts bucket, with its closing slash."""
     return f"{tenant_id}/{agent_id}/{run_id}/"
+
+
+def work_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
+    """S3 prefix of what the pipeline itself keeps about one run, with its closing slash.
+
+    `~` can't be in an id, so no tenant owns this prefix, and agents are never allowed to write there.
+    """
+    return f"{WORK_ROOT}/{tenant_id}/{agent_id}/{run_id}/"
+
+
+def claim_key(tenant_id: str, agent_id: str, run_id: str, content_sha256: str) -> str:
+    """S3 key of a run's claim: its ids and the hash of its content, so that neither can be exchanged unseen."""
+    return f"{work_prefix(tenant_id, agent_id, run_id)}claim-{content_sha256[:32]}.json.gz"
 
 
 def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 # Combining vowels are part of a word, but \w leaves them out: Hindi, Thai, pointed Arabic and Hebrew would fall apart.
@@ -15,14 +16,12 @@ _MARKS = (
     "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece"
 )
 _WORD = rf"[\w{_MARKS}\u0f18-\u0fbc\u102b-\u109d\u17b4-\u17d3\u20d0-\u20f0]"
-_TOKEN = re.compile(f"{_WORD}+(?:[-_./:@]{_WORD}+)*")
+_ASCII_TOKEN = re.compile(r"\w+(?:[-./:@]\w+)*", re.ASCII)
 _WORDS = re.compile("[^-./:@]+")
 _UNSEGMENTED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003134f"
 )
-_RUNS = re.compile(f"[{_UNSEGMENTED}]+|[^{_UNSEGMENTED}]+")
-_HAS_UNSEGMENTED = re.compile(f"[{_UNSEGMENTED}]")
 # What the scrubber writes instead of personal data says nothing about the task.
 _REPLACED = re.compile(r"\[[A-Z][A-Z_]{2,40}\]")
 _QUANTITY = re.compile(r"\d{1,4}[^\W\d_]{1,3}|[^\W\d_]{1,3}\d{1,2}", re.UNICODE)
@@ -60,10 +59,12 @@ class LexicalMatch(NamedTuple):
 def tokens(text: str) -> list[str]:
     """Return the tokens of *text* as they are compared; a compound such as `err-4042` counts whole and in parts."""
     text = _REPLACED.sub(" ", text)
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    if text.isascii():
+        pattern = _ASCII_TOKEN
+    else:
+        text, pattern = unicodedata.normalize("NFKC", text), _scripts().token
     found: list[str] = []
-    for token in _TOKEN.findall(text.casefold()):
+    for token in pattern.findall(text.casefold()):
         words = _WORDS.findall(token)
         if len(words) > 1:
             found.append(token)
@@ -72,12 +73,29 @@ def tokens(text: str) -> list[str]:
     return found
 
 
+class _Scripts(NamedTuple):
+    """Patterns for more than ASCII, compiled when needed: large character classes take milliseconds."""
+
+    token: re.Pattern[str]
+    run: re.Pattern[str]
+    unsegmented: re.Pattern[str]
+
+
+@cache
+def _scripts() -> _Scripts:
+    return _Scripts(
+        token=re.compile(f"{_WORD}+(?:[-./:@]{_WORD}+)*"),
+        run=re.compile(f"[{_UNSEGMENTED}]+|[^{_UNSEGMENTED}]+"),
+        unsegmented=re.compile(f"[{_UNSEGMENTED}]"),
+    )
+
+
 def _segments(word: str) -> Iterable[str]:
-    if word.isascii() or not _HAS_UNSEGMENTED.search(word):
+    if word.isascii() or not _scripts().unsegmented.search(word):
         return (word,)
     pieces: list[str] = []
-    for run in _RUNS.findall(word):
-        if len(run) < 2 or not _HAS_UNSEGMENTED.match(run):
+    for run in _scripts().run.findall(word):
+        if len(run) < 2 or not _scripts().unsegmented.match(run):
             pieces.append(run)
         else:
             pieces.extend(run[i : i + 2] for i in range(len(run) - 1))

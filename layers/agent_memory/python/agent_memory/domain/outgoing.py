@@ -12,12 +12,14 @@ from enum import Enum
 from uuid import UUID
 
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.json_text import MAX_DIGITS
 from agent_memory.domain.keys import label, user_identity
 from agent_memory.domain.models import Outcome
 
 TIME_RULE = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
 # EventBridge reads at most 1,000 levels; no real message comes near this.
 MAX_DEPTH = 60
+_TOO_LONG = 10**MAX_DIGITS
 
 
 def messages_of(messages: object) -> list[object]:
@@ -67,8 +69,11 @@ def as_json(value: object, path: tuple[int, ...] = ()) -> object:
     """Return *value* as what JSON can hold. *path*: the ids of the containers around it."""
     if isinstance(value, Enum):
         return as_json(value.value, path)
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        # Python writes no longer integer in decimal.
+        return value if abs(value) < _TOO_LONG else hex(value)
     if isinstance(value, str):
         return _without_lone_surrogates(value)
     if isinstance(value, float):

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from agent_memory.domain import retention
 from agent_memory.domain.errors import TranscriptError
-from agent_memory.domain.events import without_user_ids
-from agent_memory.domain.models import Claim, ParkedRun, RunState, RunTicket
+from agent_memory.domain.events import without_user_id
+from agent_memory.domain.models import ParkedRun, RunState, RunTicket
 from agent_memory.domain.ports import Claims, Ledger, Written
 from agent_memory.domain.retention import RetentionRules
 
 _NOT_A_CODE = re.compile(r"[^A-Za-z0-9_.:]")
 MAX_CODE = 64
+MISSING = "transcript_missing"
 
 
 class Parked(NamedTuple):
@@ -22,27 +23,44 @@ class Parked(NamedTuple):
     reason: str
 
 
-def parked_event(event: Mapping[str, object], user_ref: str | None) -> dict[str, object]:
-    """What is kept of an event that could not be accepted: all of it, the user as pseudonym only."""
+def pointer_of(event: Mapping[str, object]) -> str | None:
+    """The address of the transcript that an event points to, unchecked."""
     detail = event.get("detail")
-    kept = without_user_ids(detail)
+    transcript = detail.get("transcript") if isinstance(detail, Mapping) else None
+    uri = transcript.get("s3_uri") if isinstance(transcript, Mapping) else None
+    return uri if isinstance(uri, str) and uri.strip() else None
+
+
+def expires_at(rules: RetentionRules, reason: str, *, uncopied: bool, now: int) -> int:
+    """When a run that is parked at the door is given up: not later than the transcript that only it points to.
+
+    One that was not there when the run ended may still come, so it is waited for.
+    """
+    kept = retention.parked_expires_at(rules, now=now)
+    return min(kept, retention.transcript_expires_at(now, rules)) if uncopied and reason != MISSING else kept
+
+
+def parked_event(
+    event: Mapping[str, object], user_ref: str | None, transcript_key: str | None = None
+) -> dict[str, object]:
+    """What is kept of an event that could not be accepted: all of it, the user as pseudonym only."""
+    detail, kept = event.get("detail"), without_user_id(event).get("detail")
     if isinstance(detail, Mapping) and isinstance(kept, dict) and detail.get("user_id") and user_ref is None:
         # A user that can't be read must not turn into "no user": a redrive refuses this again.
         kept["user_id"] = {"removed": True}
-    return {"kind": "event", "time": event.get("time"), "detail": kept, "user_ref": user_ref}
-
-
-def parked_claim(claim: Claim | None) -> dict[str, object]:
-    """What is kept of a run that was accepted but could not be worked off; None: its claim is gone."""
-    return {"kind": "claim", "claim": None if claim is None else claim.model_dump()}
+    about = {"kind": "event", "time": event.get("time"), "detail": kept, "user_ref": user_ref}
+    return about if transcript_key is None else about | {"transcript_key": transcript_key}
 
 
 def keep(parked: ParkedRun, content: object, ledger: Ledger, claims: Claims) -> Written:
     """Park a run with its *content*; when its user or tenant was erased meanwhile, nothing of it stays."""
-    key = claims.park(parked.agent_id, parked.run_id, content)
+    return _kept(parked, claims.park(parked.agent_id, parked.run_id, content), ledger, claims)
+
+
+def _kept(parked: ParkedRun, key: str, ledger: Ledger, claims: Claims) -> Written:
     written = ledger.park(parked.model_copy(update={"content_key": key}))
     if written == "erased":
-        claims.delete_parked(key)
+        claims.delete_parked(parked.agent_id, parked.run_id)
     return written
 
 
@@ -68,7 +86,7 @@ def park_run(
         ended_at=known.ended_at,
         user_ref=known.user_ref,
     )
-    written = keep(parked, parked_claim(_claim(ticket, claims)), ledger, claims)
+    written = _kept(parked, _content_key(ticket, claims), ledger, claims)
     state = RunState.ERASED if written == "erased" else RunState.PARKED
     ledger.move(ticket.agent_id, ticket.run_id, state=state, attempt=ticket.attempt, reason=reason)
     return Parked(written, reason)
@@ -80,8 +98,9 @@ def failure_code(failure: object) -> str:
     return _NOT_A_CODE.sub("", name)[:MAX_CODE] or "unknown" if isinstance(name, str) else "unknown"
 
 
-def _claim(ticket: RunTicket, claims: Claims) -> Claim | None:
+def _content_key(ticket: RunTicket, claims: Claims) -> str:
+    """The claim is copied and not read: it may be larger than what this function has room for."""
     try:
-        return claims.get_claim(ticket.claim_key)
+        return claims.park_claim(ticket.claim_key, ticket.agent_id, ticket.run_id)
     except TranscriptError:
-        return None
+        return claims.park(ticket.agent_id, ticket.run_id, {"kind": "no_claim"})

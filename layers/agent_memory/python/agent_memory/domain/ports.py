@@ -1,7 +1,7 @@
 """What the rules need from the world. Adapters in aws/ fulfil these; tests/contracts holds each to its word."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from agent_memory.domain.fact_writes import DomainFacts, FactWrite, FoundFact, Receipt
 from agent_memory.domain.facts import Fact
@@ -19,8 +19,11 @@ from agent_memory.domain.models import (
     RunTicket,
     Vector,
 )
-from agent_memory.domain.transcripts import Transcript
 
+if TYPE_CHECKING:  # reading transcripts is not what every function does, and loading it takes time
+    from agent_memory.domain.transcripts import Transcript
+
+Execution = Literal["running", "ended", "none"]
 Written = Literal["stored", "duplicate", "erased"]
 """stored: this call wrote it. duplicate: it was there. erased: a tombstone is newer than the run."""
 FactsWritten = Literal["written", "conflict", "erased"]
@@ -96,7 +99,7 @@ class ChatAnswer(Protocol):
 class Distiller(Protocol):
     """Turns one run into what it leaves behind."""
 
-    def distil(self, run: Claim, transcript: Transcript) -> Distillation:
+    def distil(self, run: Claim, transcript: "Transcript") -> Distillation:
         """Distil *run*; *transcript* is the normalised form of its messages. Raises ModelBusyError to retry."""
 
 
@@ -136,8 +139,14 @@ class Ledger(Protocol):
     def move(self, agent_id: str, run_id: str, *, state: RunState, attempt: int, reason: str | None = None) -> bool:
         """Set the state of the run's *attempt*. False when another attempt holds the row, or it is gone."""
 
-    def next_attempt(self, agent_id: str, run_id: str, *, seen: int) -> int | None:
-        """Raise the attempt from *seen* by one and set the state to accepted; None when somebody else did."""
+    def next_attempt(
+        self, agent_id: str, run_id: str, *, seen: int, content: Mapping[str, object] | None = None
+    ) -> int | None:
+        """Raise the attempt from *seen* by one and set the state to accepted; None when somebody else did.
+        *content*: hash, user and end of a run whose row does not know them yet."""
+
+    def at_work(self) -> list[LedgerRun]:
+        """All accepted runs of the tenant that are neither stored nor parked, every page."""
 
     def park(self, parked: ParkedRun) -> Written: ...
 
@@ -165,8 +174,19 @@ class Consolidation(Protocol):
     def start(self, ticket: RunTicket) -> bool:
         """Start the ticket's attempt. False when it was started before, running or finished."""
 
+    def execution(self, tenant_id: str, agent_id: str, run_id: str, attempt: int) -> Execution:
+        """What became of an attempt: `running`, `ended` (well or not), `none` when it was never started."""
 
-class Claims(Protocol):
+
+class Transcripts(Protocol):
+    """Transcripts that agents uploaded."""
+
+    def read_transcript(self, s3_uri: str) -> object:
+        """The JSON of an uploaded transcript. RefusedInputError when *s3_uri* is outside the tenant's prefix
+        (before any read); TranscriptError when it is missing, refused, not gzip or JSON, or too large."""
+
+
+class Claims(Transcripts, Protocol):
     """The run's objects of ONE tenant in S3: claim, artifacts, parked copies."""
 
     def put_claim(self, claim: Claim) -> str:
@@ -178,16 +198,22 @@ class Claims(Protocol):
 
     def get_distillation(self, key: str) -> Distillation: ...
 
-    def read_transcript(self, s3_uri: str) -> object:
-        """The JSON of an uploaded transcript. RefusedInputError when *s3_uri* is outside the tenant's prefix
-        (before any read); TranscriptError when it is missing, not gzip or JSON, or too large."""
-
     def park(self, agent_id: str, run_id: str, content: object) -> str:
         """Keep a run's input in the parked bucket and return its key."""
 
+    def park_claim(self, key: str, agent_id: str, run_id: str) -> str:
+        """Copy a claim to the parked bucket, unread; TranscriptError when it is gone."""
+
+    def park_transcript(self, s3_uri: str, agent_id: str, run_id: str) -> str | None:
+        """Copy an uploaded transcript to the parked bucket, unread; None when it can't be copied."""
+
     def get_parked(self, key: str) -> object: ...
 
-    def delete_parked(self, key: str) -> None: ...
+    def get_parked_transcript(self, key: str) -> object:
+        """The JSON of an uploaded transcript that was copied; TranscriptError as for read_transcript."""
+
+    def delete_parked(self, agent_id: str, run_id: str) -> None:
+        """Remove all that is kept of a parked run."""
 
 
 class Facts(Protocol):

@@ -15,10 +15,12 @@ from agent_memory.domain.errors import (
     TranscriptError,
     UnsupportedLanguageError,
 )
+from agent_memory.domain.introductions import introduced_names
 from agent_memory.domain.language import Language, guess_language
 from agent_memory.domain.models import DetectedSpan, Distillation, Model
 from agent_memory.domain.ports import PersonalDataDetector
 from agent_memory.domain.recognisers import recognise
+from agent_memory.domain.repeated_names import SPREADING, repeats
 
 # What the detector takes at once: its limit is 100,000 bytes of UTF-8.
 SLICE_BYTES = 90_000
@@ -113,8 +115,13 @@ def scrub(text: str, detector: PersonalDataDetector, policy: Policy) -> Scrubbed
     return Scrubbed(text=done.texts[0], counts=done.counts, names_unchecked=done.names_unchecked)
 
 
-def scrub_texts(texts: Sequence[str], detector: PersonalDataDetector, policy: Policy) -> ScrubbedTexts:
-    """Like scrub for many texts, in as few requests as their size allows: a detector bills and waits per request."""
+def scrub_texts(
+    texts: Sequence[str], detector: PersonalDataDetector, policy: Policy, *, spared: Iterable[str] = ()
+) -> ScrubbedTexts:
+    """Like scrub for many texts, in as few requests as their size allows: a detector bills and waits per request.
+
+    A name found in one of them goes from all of them, unless it is one of *spared*.
+    """
     distinct = list(dict.fromkeys(texts))
     findings: dict[str, list[DetectedSpan]] = {text: [] for text in distinct}
     unchecked = False
@@ -131,8 +138,10 @@ def scrub_texts(texts: Sequence[str], detector: PersonalDataDetector, policy: Po
             if policy.unsupported_language == "park":
                 raise
             unchecked = True
+    named = {text: list(_names_in(text, findings[text], policy)) for text in distinct}
+    again = repeats(distinct, named, spared)
     counts: Counter[str] = Counter()
-    clean = {text: _without(text, findings[text], policy, counts) for text in distinct}
+    clean = {text: _without(text, [*findings[text], *again.get(text, ())], policy, counts) for text in distinct}
     return ScrubbedTexts(texts=tuple(clean[text] for text in texts), counts=dict(counts), names_unchecked=unchecked)
 
 
@@ -149,7 +158,7 @@ def scrub_distillation(
     # To a detector "search_flights" can look like a name; what is shaped like one word of a program is left to rules.
     tools = {tool for tool in distillation.artifacts.tools_used if _TOOL_NAME.fullmatch(tool)}
     texts = sorted(set(_texts(content)) - tools)
-    done = scrub_texts(texts, detector, policy)
+    done = scrub_texts(texts, detector, policy, spared=tools)
     counts = Counter(done.counts)
     by_rules = {tool: _without(tool, [], policy, counts) for tool in tools}
     clean = _replaced(content, by_rules | dict(zip(texts, done.texts, strict=True)))
@@ -265,6 +274,14 @@ def _without(text: str, detected: Sequence[DetectedSpan], policy: Policy, counts
         counts.update(span.type for span in found)
         text, spans = replaced(text, found), []
     return text
+
+
+def _names_in(text: str, detected: Iterable[DetectedSpan], policy: Policy) -> Iterator[DetectedSpan]:
+    """What of *text* is removed as a name of somebody, by the detector or by our own rules."""
+    removed = [span for span in detected if _counts_as_personal(text, span, policy)]
+    if "NAME" in policy.types:
+        removed += [DetectedSpan(type=t, start=start, end=end, score=1) for t, start, end in introduced_names(text)]
+    yield from _outside_placeholders(text, [span for span in removed if span.type in SPREADING])
 
 
 def _counts_as_personal(text: str, span: DetectedSpan, policy: Policy) -> bool:

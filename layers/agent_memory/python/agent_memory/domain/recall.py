@@ -11,13 +11,14 @@ from pydantic import Field
 from agent_memory.contract import CROSS_TENANT_RESULTS, MEMORY_RETRIEVED, SCHEMA_VERSION
 from agent_memory.domain import lexical
 from agent_memory.domain.calibration import Floor, episode_floor, form_of
-from agent_memory.domain.deadlines import Budget, Reads, started
+from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
 from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, iso, within_budget
 from agent_memory.domain.semantic_recall import ELSEWHERE, FactDoors, FoundFacts, SemanticRecall
+from agent_memory.domain.vectors import unit
 
 EXPLAINED = 50
 # Shares of the budget by which each step must be over; what is left is for ranking and assembly.
@@ -121,7 +122,7 @@ class Recall:
             degraded=tuple(self._degraded),
             context_id=context_id,
             timings={**self._timings, "total_ms": self._budget.spent_ms},
-            nothing_relevant=not passing and not facts.passing and self._compared(ranking, semantic is not None),
+            nothing_relevant=not passing and not facts.passing and self._compared(ranking, facts if semantic else None),
             considered=len(views),
             skipped_vectors=ranking.skipped_vectors + facts.skipped_vectors,
             unreadable=self._unreadable,
@@ -132,12 +133,14 @@ class Recall:
             explain=(*facts.explain, *_explained(ranking, floor)) if self._request.explain else None,
         )
 
-    def _compared(self, ranking: Ranking, facts: bool) -> bool:
+    def _compared(self, ranking: Ranking, facts: FoundFacts | None) -> bool:
         """Whether that nothing passed says something about memory, and not about what kept it from being read."""
-        episodes = "episodic" in self._request.tiers and self._request.max_episodes > 0
-        stored = len(ranking.candidates) + self._unreadable
-        passed_over = ranking.skipped_vectors + self._unreadable
-        return (episodes or facts) and not self._degraded and (not stored or passed_over < stored)
+        tiers = [] if facts is None else [(facts.stored, facts.skipped_vectors + facts.unreadable)]
+        if "episodic" in self._request.tiers and self._request.max_episodes > 0:
+            stored = len(ranking.candidates) + self._unreadable
+            tiers.append((stored, ranking.skipped_vectors + self._unreadable))
+        compared = all(not stored or passed_over < stored for stored, passed_over in tiers)
+        return bool(tiers) and compared and not self._degraded
 
     def _semantic(self) -> SemanticRecall | None:
         """The facts, on their way from here on."""

@@ -11,7 +11,7 @@ from agent_memory.domain.models import Model
 from agent_memory.domain.plain_text import plain
 
 TIERS = ("episodic", "semantic", "procedural")
-DEPLOYED_TIERS = ("episodic",)
+DEPLOYED_TIERS = ("episodic", "semantic")
 MAX_TASK_CHARACTERS = 50_000
 MAX_EPISODES = 5
 MAX_FACTS = 20

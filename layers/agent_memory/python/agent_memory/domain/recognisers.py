@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from agent_memory.domain.introductions import introduced_names
 from agent_memory.domain.models import DetectedSpan
 from agent_memory.domain.phone_numbers import phone_numbers
 from agent_memory.domain.secret_recognisers import secrets
@@ -202,4 +203,5 @@ _FINDERS: tuple[Callable[[str], Iterator[tuple[str, int, int]]], ...] = (
     _shapes,
     _phones,
     secrets,
+    introduced_names,
 )

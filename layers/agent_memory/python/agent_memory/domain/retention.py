@@ -15,6 +15,7 @@ class RetentionRules(Model):
     memory_ttl_days: int = 90
     failed_retention_days: int = 7
     parked_days: int = 30
+    transcript_days: int = 3
 
 
 def expires_at(ended_at: int, rules: RetentionRules) -> int:
@@ -30,6 +31,11 @@ def born_expired(ended_at: int, rules: RetentionRules, *, now: int) -> bool:
 def parked_expires_at(rules: RetentionRules, *, now: int) -> int:
     """When a run that is parked now is given up."""
     return now + rules.parked_days * DAY_SECONDS
+
+
+def transcript_expires_at(accepted_at: int, rules: RetentionRules) -> int:
+    """When what a run brought along is removed from the transcripts bucket."""
+    return accepted_at + rules.transcript_days * DAY_SECONDS
 
 
 def ledger_expires_at(rules: RetentionRules, *, now: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import instant
-from agent_memory.domain.keys import identifier
+from agent_memory.domain.keys import identifier, tenant_identifier
 from agent_memory.domain.models import Model, RetrievedMemory
 from agent_memory.domain.retention import DAY_SECONDS
 
@@ -31,7 +31,7 @@ def retrieval_of(event: Mapping[str, object], *, now: int, context_days: int) ->
         raise RefusedInputError("items", "must be a list")
     at = instant(detail.get("at"), "at", now=now)
     return Retrieval(
-        tenant_id=identifier(detail.get("tenant_id"), "tenant_id"),
+        tenant_id=tenant_identifier(detail.get("tenant_id")),
         context_id=identifier(detail.get("context_id"), "context_id"),
         at=at,
         expires_at=at + context_days * DAY_SECONDS,

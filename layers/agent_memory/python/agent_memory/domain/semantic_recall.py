@@ -50,10 +50,12 @@ class FactCandidate(NamedTuple):
 
 class FoundFacts(NamedTuple):
     """The answer of the tier. *passing*: facts that fit, before the limit. *foreign*: results of another tenant or user
-    that were dropped. *elsewhere*: facts of other domains that fit, when the domain that was named holds nothing."""
+    that were dropped. *elsewhere*: facts of other domains that fit, when the domain that was named holds nothing.
+    *stored*: everything that could have been compared with the task, if it had been readable."""
 
     memories: tuple[Remembered, ...] = ()
     passing: int = 0
+    stored: int = 0
     explain: tuple[Mapping[str, object], ...] = ()
     foreign: int = 0
     unreadable: int = 0
@@ -93,6 +95,7 @@ class SemanticRecall:
         return FoundFacts(
             memories=self._remembered([one.row for one in passing if one.row], [one.score for one in passing]),
             passing=len(passing),
+            stored=len(passages.found) + passages.unreadable + len(pending),
             explain=tuple(_explained(one) for one in ranked),
             foreign=passages.foreign,
             unreadable=passages.unreadable,

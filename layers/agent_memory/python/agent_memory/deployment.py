@@ -1,0 +1,73 @@
+"""The composition root of those outside: agents and operators, who know it by name and use their own credentials."""
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agent_memory.settings import settings_from_json
+from agent_memory.wiring import Services
+
+if TYPE_CHECKING:
+    from agent_memory.aws.queues import DeadLetters
+    from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
+
+
+class Deployment:
+    """One deployment as agents and operators reach it: with their own credentials, by the names in SSM."""
+
+    def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
+        self.environment = environment
+        self._timeout_seconds = timeout_seconds
+
+    @cached_property
+    def clients(self) -> "Clients":
+        from agent_memory.aws.remote import Clients
+
+        return Clients(timeout_seconds=self._timeout_seconds)
+
+    @cached_property
+    def directory(self) -> "SsmDirectory":
+        from agent_memory.aws.remote import SsmDirectory
+
+        return SsmDirectory(self.clients.get("ssm"), environment=self.environment)
+
+    @cached_property
+    def bootstrap(self) -> "BootstrapFunction":
+        from agent_memory.aws.remote import BootstrapFunction
+
+        return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
+
+    def events(self, tenant_id: str) -> "ClientEvents":
+        """The bus, under the source of *tenant_id*."""
+        from agent_memory.aws.remote import ClientEvents
+
+        return ClientEvents(
+            self.clients.get("events"), bus=self.directory.name("bus"), tenant_id=tenant_id, pause=time.sleep
+        )
+
+    def uploads(self, tenant_id: str) -> "TranscriptUploads":
+        """The transcripts bucket, under the prefix of *tenant_id*."""
+        from agent_memory.aws.remote import TranscriptUploads
+
+        bucket = self.directory.name("transcripts-bucket")
+        return TranscriptUploads(self.clients.get("s3"), bucket=bucket, tenant_id=tenant_id)
+
+    def dead_letters(self, queue: str) -> "DeadLetters":
+        """The dead letters of *queue* (intake, retrievals)."""
+        from agent_memory.aws.queues import DeadLetters
+
+        url, home = self.directory.name(f"{queue}-dead-letters"), self.directory.name(f"{queue}-queue")
+        return DeadLetters(self.clients.get("sqs"), url=url, home=home)
+
+    @cached_property
+    def services(self) -> Services:
+        """What the functions of this deployment see, for operators: built from their stored settings."""
+        return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
+
+    def now(self) -> int:
+        """Whole epoch seconds UTC."""
+        return int(time.time())
+
+    def pause(self, seconds: float) -> None:
+        """Wait; here because rules and commands do not own the clock."""
+        time.sleep(seconds)

@@ -1,0 +1,78 @@
+"""What one tenant's credentials reach."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agent_memory.settings import Settings
+
+if TYPE_CHECKING:
+    from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.episodes import DynamoEpisodes
+    from agent_memory.aws.fact_documents import S3FactDocuments
+    from agent_memory.aws.facts import DynamoFacts
+    from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.tenancy import TenantSessions
+
+
+class TenantServices:
+    """What one tenant's credentials can reach."""
+
+    def __init__(self, tenant_id: str, *, sessions: "TenantSessions", settings: Settings) -> None:
+        self.tenant_id = tenant_id
+        self._sessions = sessions
+        self._settings = settings
+
+    def _client(self, name: str) -> Any:
+        return self._sessions.client(self.tenant_id, name)
+
+    @cached_property
+    def episodes(self) -> "DynamoEpisodes":
+        from agent_memory.aws.episodes import DynamoEpisodes
+
+        s = self._settings
+        return DynamoEpisodes(
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def ledger(self) -> "DynamoLedger":
+        from agent_memory.aws.ledger import DynamoLedger
+
+        s = self._settings
+        return DynamoLedger(
+            self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
+        )
+
+    @cached_property
+    def facts(self) -> "DynamoFacts":
+        from agent_memory.aws.facts import DynamoFacts
+
+        s = self._settings
+        return DynamoFacts(
+            self._client("dynamodb"),
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            ttl_days=s.semantic_ttl_days,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def documents(self) -> "S3FactDocuments":
+        from agent_memory.aws.fact_documents import S3FactDocuments
+
+        bucket = self._settings.knowledge_bucket
+        return S3FactDocuments(self._client("s3"), bucket=bucket, tenant_id=self.tenant_id)
+
+    @cached_property
+    def claims(self) -> "S3Claims":
+        from agent_memory.aws.claims import S3Claims
+
+        s = self._settings
+        return S3Claims(
+            self._client("s3"), bucket=s.transcripts_bucket, parked_bucket=s.parked_bucket, tenant_id=self.tenant_id
+        )
