@@ -56,7 +56,7 @@ class Verdict(Model):
 THRESHOLDS: Mapping[str, Thresholds] = MappingProxyType(
     {
         "local.all-minilm-l6-v2": Thresholds(
-            related=0.5, reordered=0.6, added=0.7, replaced=0.76, substituted=0.84, close=0.85
+            related=0.5, reordered=0.6, added=0.7, replaced=0.76, substituted=0.86, close=0.85
         ),
         "amazon.titan-embed-text-v2:0": Thresholds(
             related=0.5, reordered=0.65, added=0.75, replaced=0.82, substituted=0.93, close=0.88
