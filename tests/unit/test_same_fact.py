@@ -1,6 +1,10 @@
 """Two sentences that look alike to the embedding: the guards decide."""
 
+from pathlib import Path
+
 import pytest
+from agent_memory.domain import fact_guards_wordnet as dictionary
+from agent_memory.domain.fact_guards_text import stem
 from agent_memory.domain.same_fact import Relation, same_fact, thresholds_of
 
 THRESHOLDS = thresholds_of("local.all-minilm-l6-v2")
@@ -118,3 +122,70 @@ def test_an_unmeasured_embedding_model_merges_only_what_is_nearly_the_same() -> 
 )
 def test_in_other_languages_numbers_still_count(a: str, b: str, expected: Relation) -> None:
     assert relation(a, b) is expected
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("The cyst is benign.", "The cyst is malignant."),
+        ("The captain trusted the pilot.", "The captain mistrusts the pilot."),
+        ("The mooring fee is payable annually in arrears.", "The mooring fee is payable annually in advance."),
+        ("The harbour board lauded the bid.", "The harbour board abandons the bid."),
+    ],
+)
+def test_one_word_in_the_place_of_another_is_not_the_same_fact_for_being_alike(a: str, b: str) -> None:
+    assert relation(a, b, cosine=0.85) is not Relation.SAME
+
+
+def test_opposites_of_the_dictionary_contradict_in_every_form() -> None:
+    assert relation("The cyst is benign.", "The cyst is malignant.") is Relation.CONTRADICTS
+    assert relation("The skipper accelerated.", "The skipper decelerates.") is Relation.CONTRADICTS
+    assert relation("Moorings are scarce.", "Moorings are abundant.") is Relation.CONTRADICTS
+
+
+def test_a_replaced_word_that_nothing_is_known_of_asks_for_more_likeness_and_for_a_judge() -> None:
+    pair = ("The board lauded the bid.", "The board shelved the bid.")
+    below, above = (same_fact(*pair, cosine=cosine, thresholds=THRESHOLDS) for cosine in (0.85, 0.9))
+    assert (below.relation, below.reason, below.close_call) == (Relation.DIFFERENT, "word_replaced", True)
+    assert (above.relation, above.close_call) == (Relation.SAME, True)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("The physician signs the log.", "The doctor signs the log."),
+        ("The berth is dangerous.", "The berth is unsafe."),
+        ("The net was torn.", "Someone tore the net."),
+        ("Fishing is forbidden in the basin.", "Fishing is not allowed in the basin."),
+    ],
+)
+def test_a_word_of_the_same_meaning_asks_for_no_more(a: str, b: str) -> None:
+    assert relation(a, b, cosine=0.8) is Relation.SAME
+
+
+def test_a_merge_that_rests_on_another_word_is_always_a_close_call() -> None:
+    synonyms = same_fact(
+        "The physician signs the log.", "The doctor signs the log.", cosine=0.99, thresholds=THRESHOLDS
+    )
+    assert (synonyms.relation, synonyms.close_call) == (Relation.SAME, True)
+    for a, b in (
+        ("The club rents the boat.", "The boat is rented by the club."),
+        ("The index holds 5,000 rows.", "The index holds five thousand rows."),
+        ("Every rider has a vest.", "All riders have a vest."),
+    ):
+        assert not same_fact(a, b, cosine=0.95, thresholds=THRESHOLDS).close_call
+
+
+def test_the_dictionary_holds_stems_as_the_guards_cut_them() -> None:
+    for x, y in (("deliberately", "accidentally"), ("arrives", "leaving"), ("victory", "defeats")):
+        assert dictionary.opposite(stem(x), stem(y))
+        assert dictionary.opposite(stem(y), stem(x))
+    assert dictionary.alike(stem("doctors"), stem("physician"))
+    assert dictionary.alike(stem("physician"), stem("doctors"))
+    assert not dictionary.alike(stem("plaintiff"), stem("defendant"))
+
+
+def test_the_dictionary_carries_its_licence() -> None:
+    text = Path(dictionary.__file__).with_name(dictionary.DATA).read_text(encoding="ascii")
+    assert "WordNet 3.1 Copyright 2011 by Princeton University." in text[:3000]
+    assert "PRINCETON" in text[:3000]

@@ -78,7 +78,14 @@ _IRREGULAR = {
     "paying": "pay", "dying": "die", "lying": "lie", "tied": "tie", "news": "news", "across": "across", "red": "red", "led": "lead",
     "built": "build", "spent": "spend", "met": "meet", "shown": "show", "known": "know", "knew": "know", "chosen": "choose",
     "chose": "choose", "driven": "drive", "drove": "drive", "ridden": "ride", "rode": "ride", "worn": "wear", "thrown": "throw",
-    "taught": "teach", "caught": "catch", "lent": "lend", "lay": "lie", "owed": "owe", "owes": "owe", "owing": "owe",
+    "taught": "teach", "caught": "catch", "lent": "lend", "lay": "lie", "drew": "draw", "drawn": "draw", "eaten": "eat", "ate": "eat",
+    "clung": "cling", "leapt": "leap", "upheld": "uphold", "withheld": "withhold", "withdrew": "withdraw", "withdrawn": "withdraw",
+    "overturned": "overturn", "fought": "fight", "sought": "seek", "brought": "bring", "thought": "think", "stood": "stand",
+    "understood": "understand", "sat": "sit", "slept": "sleep", "spoke": "speak", "spoken": "speak", "stole": "steal",
+    "stolen": "steal", "swept": "sweep", "swum": "swim", "swam": "swim", "told": "tell", "tore": "tear", "torn": "tear",
+    "woke": "wake", "wrung": "wring", "flew": "fly", "flown": "fly", "froze": "freeze", "frozen": "freeze", "forgot": "forget",
+    "forgotten": "forget", "hid": "hide", "hidden": "hide", "sank": "sink", "sunk": "sink", "dealt": "deal", "fed": "feed",
+    "felt": "feel", "meant": "mean", "sprang": "spring", "struck": "strike", "swore": "swear", "sworn": "swear", "owed": "owe", "owes": "owe", "owing": "owe",
 }  # fmt: skip
 _VOWEL = re.compile(r"[aeiouy]")
 

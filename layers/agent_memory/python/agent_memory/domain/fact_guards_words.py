@@ -6,6 +6,7 @@ from typing import NamedTuple
 from agent_memory.domain import fact_guards_lexicon as lexicon
 from agent_memory.domain.fact_guards_antonyms import OPPOSITE_BEGINNINGS, groups_of
 from agent_memory.domain.fact_guards_text import Finding, Relation, Token, normalise, tokens
+from agent_memory.domain.fact_guards_wordnet import opposite
 
 # A negation that belongs to a bound, or that negates nothing; it leaves before negations are counted.
 _NOT_A_NEGATION = re.compile(
@@ -105,12 +106,9 @@ def polarity_findings(a: str, b: str) -> list[Finding]:
     first, second = reading(a, b), reading(b, a)
     turned = bool(first.negations) != bool(second.negations)
     findings = []
-    for group in groups_of(first.stems - second.stems):
-        pair = _opposed(group.poles, first.stems, second.stems)
-        if pair is None:
-            continue
+    for pair, complementary in _opposites(first.stems, second.stems):
         # One of the two poles is negated, the other is not: both say the same, if nothing lies between.
-        if group.complementary and turned and ((pair[0] & first.negated) or (pair[1] & second.negated)):
+        if complementary and turned and ((pair[0] & first.negated) or (pair[1] & second.negated)):
             turned = False
             findings.append(Finding(Relation.SAME, "negated_antonym", close=True))
         else:
@@ -122,6 +120,16 @@ def polarity_findings(a: str, b: str) -> list[Finding]:
     elif first.negations and second.negations and _negations_swapped(first, second):
         findings.append(Finding(Relation.CONTRADICTS, "negation_moved"))
     return findings
+
+
+def _opposites(a: frozenset[str], b: frozenset[str]) -> list[tuple[tuple[frozenset[str], frozenset[str]], bool]]:
+    """The opposed words of *a* and *b*, and whether nothing lies between: our own groups first, then the dictionary."""
+    groups = ((_opposed(group.poles, a, b), group.complementary) for group in groups_of(a - b))
+    found = [(pair, complementary) for pair, complementary in groups if pair]
+    if not found:
+        pairs = ((x, y) for x in sorted(a - b) for y in sorted(b - a) if opposite(x, y))
+        found = [((frozenset({x}), frozenset({y})), False) for x, y in pairs]
+    return found
 
 
 def _opposite_words(a: frozenset[str], b: frozenset[str]) -> bool:

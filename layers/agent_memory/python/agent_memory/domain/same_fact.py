@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from agent_memory.domain.fact_guards_dates import date_findings
-from agent_memory.domain.fact_guards_lexicon import FUNCTION, SYNONYMS
+from agent_memory.domain.fact_guards_lexicon import SYNONYMS
 from agent_memory.domain.fact_guards_names import name_findings, role_findings
 from agent_memory.domain.fact_guards_numbers import number_findings
-from agent_memory.domain.fact_guards_text import Finding, Relation, folded, tokens
+from agent_memory.domain.fact_guards_replaced import content, in_other_words, replaced_unknown
+from agent_memory.domain.fact_guards_text import Finding, Relation, folded
 from agent_memory.domain.fact_guards_words import (
     modality_findings,
     polarity_findings,
@@ -30,7 +31,8 @@ class Thresholds(Model):
     """Cosines of one embedding model. *related*: enough to speak of the same subject.
 
     Enough to merge: *reordered* when both say it with the same words, *added* when one only has words more,
-    *replaced* when each has words of its own, which is how one thing is put in place of another.
+    *replaced* when each has words of its own, which is how one thing is put in place of another; *substituted* when
+    that is one word in an otherwise equal fact, and nothing is known by which the two words would mean the same.
     *close*: a merge below is a close call.
     """
 
@@ -38,6 +40,7 @@ class Thresholds(Model):
     reordered: float
     added: float
     replaced: float
+    substituted: float
     close: float
 
 
@@ -52,11 +55,15 @@ class Verdict(Model):
 # MiniLM: measured by benchmarks.confirm. Titan v2: a start until that bench has run with it.
 THRESHOLDS: Mapping[str, Thresholds] = MappingProxyType(
     {
-        "local.all-minilm-l6-v2": Thresholds(related=0.5, reordered=0.6, added=0.7, replaced=0.76, close=0.85),
-        "amazon.titan-embed-text-v2:0": Thresholds(related=0.5, reordered=0.65, added=0.75, replaced=0.82, close=0.88),
+        "local.all-minilm-l6-v2": Thresholds(
+            related=0.5, reordered=0.6, added=0.7, replaced=0.76, substituted=0.86, close=0.85
+        ),
+        "amazon.titan-embed-text-v2:0": Thresholds(
+            related=0.5, reordered=0.65, added=0.75, replaced=0.82, substituted=0.93, close=0.88
+        ),
     }
 )
-_CAUTIOUS = Thresholds(related=0.6, reordered=0.8, added=0.85, replaced=0.92, close=0.97)
+_CAUTIOUS = Thresholds(related=0.6, reordered=0.8, added=0.85, replaced=0.92, substituted=0.97, close=0.97)
 
 
 def thresholds_of(embedding_model: str) -> Thresholds:
@@ -77,7 +84,10 @@ def same_fact(a: str, b: str, *, cosine: float, thresholds: Thresholds) -> Verdi
         return _objected(objections, similar=cosine >= needed)
     if cosine < needed:
         return Verdict(relation=Relation.DIFFERENT, reason="not_similar", close_call=cosine >= needed - CLOSE_MARGIN)
-    close = bool(findings) or (cosine < thresholds.close and needed != thresholds.reordered)
+    if cosine < thresholds.substituted and not findings and replaced_unknown(a, b):
+        return Verdict(relation=Relation.DIFFERENT, reason="word_replaced", close_call=True)
+    unsure = cosine < thresholds.close and needed != thresholds.reordered
+    close = bool(findings) or unsure or in_other_words(a, b)
     return Verdict(relation=Relation.SAME, reason=findings[0].reason if findings else "similar", close_call=close)
 
 
@@ -89,8 +99,7 @@ def _needed(a: str, b: str, thresholds: Thresholds) -> float:
 
 
 def _content(text: str) -> frozenset[str]:
-    stems = (token.stem for token in tokens(text) if token.word not in FUNCTION)
-    return frozenset(SYNONYMS.get(stem, stem) for stem in stems)
+    return frozenset(SYNONYMS.get(token.stem, token.stem) for token in content(text))
 
 
 def guard_findings(a: str, b: str) -> list[Finding]:
