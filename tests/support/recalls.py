@@ -8,7 +8,7 @@ import numpy as np
 from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.models import Episode, EpisodeView, Vector
 from agent_memory.domain.ports import Read
-from agent_memory.domain.recall import Recall, Recalled, RecallDoors
+from agent_memory.domain.recall import Recall, RecallDoors, Recalled
 from agent_memory.domain.recall_request import RecallRules, recall_request
 from support.builders import AGENT, NOW, TENANT, an_episode
 

@@ -1,5 +1,6 @@
 """Ranking, near-ties, floors and collapse as rules of values."""
 
+import itertools
 import random
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_the_order_is_total_and_the_same_for_every_permutation(rows: list, rng: 
     rng.shuffle(shuffled)
     assert [c.key for c in in_order(shuffled)] == [c.key for c in found]
     assert {c.key for c in found} == {("claims-bot", f"r{i:02}") for i in range(len(rows))}
-    for better, worse in zip(found, found[1:], strict=False):
+    for better, worse in itertools.pairwise(found):
         assert better.score >= worse.score - NEAR_TIE
 
 
