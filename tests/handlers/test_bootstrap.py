@@ -209,12 +209,17 @@ def test_an_expired_item_is_not_returned_even_when_the_store_lets_it_through(acc
     assert [item["provenance"]["run_id"] for item in ask()["items"]] == ["live"]
 
 
-def test_nothing_of_the_task_or_the_memories_is_logged(account: AwsAccount, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_the_task_or_the_memories_is_logged(
+    account: AwsAccount, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(account, 0.95, task="secretword kiln", key_findings=("secretword finding",))
     account.services.__dict__["embedder"] = FixedEmbedder(ModelBusyError("busy"))
     ask(task="secretword kiln", user_id="person@example.org")
     handler({"tenant_id": "secretword#", "agent_id": AGENT, "task": "x"}, LambdaContext())
-    said = capfd.readouterr()
-    assert "memory recalled" in said.out
-    assert "secretword" not in said.out + said.err
-    assert "person@example.org" not in said.out + said.err
+    metrics = capsys.readouterr()
+    logged = " ".join(str(vars(record)) for record in caplog.records)
+    said = logged + metrics.out + metrics.err
+    assert "memory recalled" in logged
+    assert "RecallsRefused" in metrics.out
+    assert "secretword" not in said
+    assert "person@example.org" not in said
