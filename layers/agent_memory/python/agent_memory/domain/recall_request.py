@@ -86,7 +86,7 @@ def recall_rules(
             for part in (*pair.partition("/")[::2], *names):
                 identifier(part, "sharedAgents")
     except RefusedInputError as error:
-        raise ConfigurationError(f"{error}; its keys are tenant/agent, its values lists of agents") from None
+        raise ConfigurationError(f"{error}: its keys must be tenant/agent, its values lists of agents") from None
     return RecallRules(
         budget_ms=min(budget_ms, MAX_BUDGET_MS),
         max_episodes=min(max_episodes, MAX_EPISODES),
