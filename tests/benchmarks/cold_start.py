@@ -58,8 +58,6 @@ def environment() -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "POWERTOOLS_SERVICE_NAME": "bootstrap",
         "POWERTOOLS_METRICS_NAMESPACE": "agent-memory",
-        # As the stack sets it: starting a thread for every processor costs more than loading numpy itself.
-        "OPENBLAS_NUM_THREADS": "1",
         **{environment_variable(key): value for key, value in SETTINGS.items()},
     }
 

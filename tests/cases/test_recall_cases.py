@@ -138,7 +138,7 @@ def test_a_vector_with_nan_or_infinity_does_not_disturb_the_order(bad: float) ->
 def test_a_near_tie_prefers_what_was_completed_then_the_newer_then_the_id_in_every_input_order() -> None:
     episodes = [
         an_episode_at(0.80, run_id="failed", outcome=Outcome.FAILED),
-        an_episode_at(0.79, run_id="solved", outcome=Outcome.COMPLETED),
+        an_episode_at(0.795, run_id="solved", outcome=Outcome.COMPLETED),
         an_episode_at(0.80, run_id="older", outcome=Outcome.UNKNOWN, ended_at=NOW - 900),
         an_episode_at(0.80, run_id="a-twin", outcome=Outcome.UNKNOWN, ended_at=NOW - 900),
     ]
@@ -149,8 +149,8 @@ def test_a_near_tie_prefers_what_was_completed_then_the_newer_then_the_id_in_eve
 
 @pytest.mark.case("lr-h02")
 def test_a_chain_of_near_ties_does_not_let_the_weakest_win() -> None:
-    chain = [an_episode_at(0.9 - 0.015 * i, run_id=f"r{i}", outcome=Outcome.FAILED) for i in range(20)]
-    chain.append(an_episode_at(0.55, run_id="weak", outcome=Outcome.COMPLETED))
+    chain = [an_episode_at(0.9 - 0.005 * i, run_id=f"r{i}", outcome=Outcome.FAILED) for i in range(20)]
+    chain.append(an_episode_at(0.82, run_id="weak", outcome=Outcome.COMPLETED))
     expected = None
     for shift in range(0, len(chain), 3):
         found = [c.view.run_id for c in ranked(*chain[shift:], *chain[:shift]).candidates]  # type: ignore[attr-defined] # see ranked

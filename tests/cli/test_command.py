@@ -158,6 +158,30 @@ def test_emit_refuses_one_run_id_for_several_runs(world: StandIn, tmp_path: Path
     assert world.entries == []
 
 
+@pytest.mark.parametrize(
+    "bad", [{"run_id": "a#b"}, {"tenant_id": "registry"}, {"agent_id": None}, {"run_id": ""}, {"tenant_id": 7}]
+)
+def test_emit_sends_nothing_of_a_file_in_which_one_run_has_no_valid_ids(
+    world: StandIn, tmp_path: Path, bad: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {"tenant_id": "meadow", "agent_id": "gardener", "run_id": "r-1"}
+    (tmp_path / "three.jsonl").write_text("\n".join(json.dumps(d) for d in (good, {**good, **bad}, good)))
+    assert run("emit", "three.jsonl", "--env", "test") == 2
+    assert f"run 2 of 3: {next(iter(bad))}" in capsys.readouterr().err
+    assert world.entries == []
+
+
+def test_emit_sends_the_others_and_names_the_run_that_can_not_go(
+    world: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {"tenant_id": "meadow", "agent_id": "gardener", "run_id": "r-1"}
+    heavy = {**good, "run_id": "r-2", "task": "x" * 1_100_000}
+    (tmp_path / "three.jsonl").write_text("\n".join(json.dumps(d) for d in (good, heavy, {**good, "run_id": "r-3"})))
+    assert run("emit", "three.jsonl", "--env", "test", "-o", "json") == 1
+    states = {arrival["run_id"]: arrival["state"] for arrival in json.loads(capsys.readouterr().out)}
+    assert states == {"r-1": "sent", "r-2": "not_sent", "r-3": "sent"}
+
+
 def a_project(folder: Path, *, env: str | None) -> None:
     (folder / "local").mkdir(parents=True)
     (folder / "local" / "__main__.py").write_text("import sys\nprint('ran', *sys.argv[1:])\nsys.exit(7)\n")

@@ -6,9 +6,11 @@ import random
 import numpy as np
 import pytest
 from agent_memory.domain.calibration import LOCAL_MODEL, NEVER, QueryForm, episode_floor, form_of
+from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.lexical import query
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.ranking import NEAR_TIE, collapse, in_order, rank
+from agent_memory.domain.recall_request import recall_rules
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recalls import MODEL, QUERY, an_episode_at, at_cosine, view_of
@@ -116,3 +118,19 @@ def test_floors_belong_to_model_and_form_and_a_setting_overrides_them() -> None:
     assert episode_floor(LOCAL_MODEL, QueryForm.REQUEST, override=0.4) == (0.4, NEVER)
     assert episode_floor(None, QueryForm.REQUEST).cosine == NEVER
     assert (form_of(5), form_of(200)) == (QueryForm.REQUEST, QueryForm.STATEMENT)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("tiers_by_task_type", {"billing": ["dreams"]}),
+        ("tiers_by_task_type", {"billing": "episodic"}),
+        ("shared_agents", {"no-tenant": ["other"]}),
+        ("shared_agents", {"acme/desk": ["other/agent"]}),
+        ("shared_agents", {"acme/desk": [7]}),
+    ],
+)
+def test_a_setting_that_breaks_a_rule_is_the_deployments_fault_and_not_the_callers(setting: str, value: object) -> None:
+    given = {"tiers_by_task_type": {}, "shared_agents": {}, setting: value}
+    with pytest.raises(ConfigurationError, match="must"):
+        recall_rules(budget_ms=1500, max_episodes=3, max_context_tokens=2000, episode_floor=0, **given)  # type: ignore[arg-type] # hostile on purpose

@@ -14,12 +14,12 @@ from agent_memory.domain.acceptance import claim_of
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.events import RunIds, run_ended
 from agent_memory.domain.json_text import read_json
-from agent_memory.domain.keys import user_identity
+from agent_memory.domain.keys import identifier, tenant_identifier, user_identity
 from agent_memory.domain.models import LedgerRun, Model, RunState
 
 POLL_SECONDS = 0.5
 DONE = {RunState.STORED, RunState.PARKED, RunState.EXPIRED_ON_ARRIVAL, RunState.ERASED}
-REFUSED = "refused"
+REFUSED, NOT_SENT = "refused", "not_sent"
 GOOD = {"sent", RunState.STORED.value}
 
 
@@ -53,6 +53,7 @@ def emit(
     Examples: `agent-memory emit run.json --wait`, `cat runs.jsonl | agent-memory emit - --tenant acme`
     """
     details = _overridden(_details(file), {"tenant_id": tenant, "agent_id": agent, "run_id": run})
+    _all_named(details)
     session = session_of(ctx, env, output)
     arrivals = deliver(session, details, wait=wait, timeout=timeout)
     session.screen.answer([arrival.model_dump(mode="json") for arrival in arrivals])
@@ -69,7 +70,13 @@ def deliver(session: Session, details: Sequence[Mapping[str, object]], *, wait: 
     for detail in details:
         before = _row(session, detail) if wait else None
         conflict = before is not None and _conflicts(session, detail, before)
-        arrivals.append(_arrival(detail, hand_over(session.deployment, detail), before is not None, conflict))
+        try:
+            arrivals.append(_arrival(detail, hand_over(session.deployment, detail), before is not None, conflict))
+        except AgentMemoryError as error:
+            if len(details) == 1:
+                raise
+            # The others of the file still go; this one is named with its reason.
+            arrivals.append(_not_sent(detail, error))
     return awaited(session, arrivals, timeout=timeout) if wait else arrivals
 
 
@@ -97,7 +104,7 @@ def awaited(session: Session, arrivals: list[Arrival], *, timeout: float) -> lis
     with session.screen.working(f"waiting for {len(arrivals)} run(s) to become memory"):
         while len(settled) < len(arrivals):
             for index, arrival in enumerate(arrivals):
-                if arrival.state == REFUSED:
+                if arrival.state in (REFUSED, NOT_SENT):
                     settled[index] = arrival
                 row = None if index in settled else _ledger_row(session, arrival)
                 if row is not None and row.state in DONE:
@@ -145,6 +152,16 @@ def _arrival(detail: Mapping[str, object], handover: Handover, known_before: boo
     )
 
 
+def _not_sent(detail: Mapping[str, object], error: AgentMemoryError) -> Arrival:
+    return Arrival(
+        tenant_id=str(detail["tenant_id"]),
+        agent_id=str(detail["agent_id"]),
+        run_id=str(detail["run_id"]),
+        state=NOT_SENT,
+        reason=str(error),
+    )
+
+
 def _state(arrival: Arrival) -> str:
     return (
         f"{arrival.state} (was there before: a second delivery changes nothing)"
@@ -169,6 +186,17 @@ def _details(file: str) -> list[dict[str, object]]:
     if not details or len(details) < len(found):
         raise RefusedInputError(file, "must hold a run-ended detail (a JSON object), or one per line")
     return details
+
+
+def _all_named(details: Sequence[Mapping[str, object]]) -> None:
+    """Refuse the file before anything of it is sent when one of its runs has no valid ids."""
+    for number, detail in enumerate(details, 1):
+        for field in ("tenant_id", "agent_id", "run_id"):
+            try:
+                tenant_identifier(detail.get(field)) if field == "tenant_id" else identifier(detail.get(field), field)
+            except RefusedInputError as error:
+                where = f"run {number} of {len(details)}: {field}" if len(details) > 1 else field
+                raise RefusedInputError(where, f"{error.rule}; nothing was sent") from None
 
 
 def _lines(file: str, text: str) -> list[object]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from agent_memory.domain.calibration import fact_floor
-from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.errors import ConfigurationError, RefusedInputError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model
 from agent_memory.domain.plain_text import plain
@@ -96,14 +96,17 @@ def recall_rules(
     tiers_by_task_type: Mapping[str, object],
     shared_agents: Mapping[str, object],
 ) -> RecallRules:
-    """Read the settings of a recall. Raises RefusedInputError naming the setting that breaks a rule."""
+    """Read the settings of a recall. Raises ConfigurationError naming the setting that breaks a rule."""
     tiers = {name: _names(value, "tiersByTaskType") for name, value in tiers_by_task_type.items()}
     if any(tier not in TIERS for names in tiers.values() for tier in names):
-        raise RefusedInputError("tiersByTaskType", f"must name tiers among {', '.join(TIERS)}")
+        raise ConfigurationError(f"tiersByTaskType must name tiers among {', '.join(TIERS)}")
     shared = {name: _names(value, "sharedAgents") for name, value in shared_agents.items()}
-    for pair, names in shared.items():
-        for part in (*pair.partition("/")[::2], *names):
-            identifier(part, "sharedAgents")
+    try:
+        for pair, names in shared.items():
+            for part in (*pair.partition("/")[::2], *names):
+                identifier(part, "sharedAgents")
+    except RefusedInputError as error:
+        raise ConfigurationError(f"{error}: its keys must be tenant/agent, its values lists of agents") from None
     return RecallRules(
         budget_ms=min(budget_ms, MAX_BUDGET_MS),
         max_episodes=min(max_episodes, MAX_EPISODES),
@@ -173,5 +176,5 @@ def _flag(event: Mapping[str, object], field: str) -> bool:
 
 def _names(value: object, setting: str) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(name, str) for name in value):
-        raise RefusedInputError(setting, "must map names to lists of names")
+        raise ConfigurationError(f"{setting} must map names to lists of names")
     return tuple(value)
