@@ -13,6 +13,7 @@ from agent_memory.domain.memory_context import END_MARK
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, NOW, TENANT, LambdaContext
 from support.recalls import FixedEmbedder, an_episode_at
+from support.retrieval import a_knowledge_base
 
 from lambdas.bootstrap.handler import handler
 
@@ -23,6 +24,7 @@ GENEROUS = 20_000
 def account() -> Iterator[AwsAccount]:
     with an_aws_account(sharedAgents=json.dumps({f"{TENANT}/{AGENT}": ["archivist"]})) as account:
         account.services.__dict__["embedder"] = FixedEmbedder()
+        a_knowledge_base(account)
         yield account
 
 
