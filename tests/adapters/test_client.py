@@ -16,7 +16,7 @@ from agent_memory.client import AgentMemory, Recall, hand_over
 from agent_memory.domain.errors import AccessRefusedError, ConfigurationError, RefusedInputError, RetryableError
 from agent_memory.wiring import Deployment
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from support.stand_in import NAMES, PAGE, StandIn, a_stand_in
+from support.stand_in import PAGE, StandIn, a_stand_in
 
 SPOKEN = [{"role": "user", "content": "Water the plants."}, {"role": "assistant", "content": "Watered."}]
 ITEM = {
@@ -245,7 +245,7 @@ def test_names_are_read_once_over_all_pages(world: StandIn) -> None:
     memory.recall("One")
     memory.recall("Two")
     memory.end_run("r-1", messages=SPOKEN)
-    assert world.calls.count("GetParametersByPath") == math.ceil(len(NAMES) / PAGE)
+    assert world.calls.count("GetParametersByPath") == math.ceil(len(world.names) / PAGE)
 
 
 def test_a_missing_name_says_which_environment_and_what_to_do(world: StandIn) -> None:
