@@ -55,7 +55,7 @@ fix: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-synth: $(READY) ## templates for ENV=dev|staging|prod|local into cdk.out/ENV; no account, credentials or Docker
+synth: $(READY) ## templates for ENV=dev|staging|prod|local into cdk.out/ENV (CONTEXT="key=value ..."); no account or Docker
 	@CDK_OUTDIR=cdk.out/$(ENV) $(BIN)/python app.py $(if $(CONTEXT),$(foreach pair,$(CONTEXT),-c $(pair))) -c env=$(ENV)
 	@echo "cdk.out/$(ENV)"
 

@@ -78,7 +78,7 @@ def _state_option(options: argparse.Namespace) -> str:
 
 def _install(options: argparse.Namespace) -> int:
     runtime.install(_progress(options))
-    _tell(options, f"Everything is installed. Next: python -m local up{_state_option(options)}")
+    _tell(options, f"Everything is installed. To start it: python -m local up{_state_option(options)}")
     return 0
 
 
@@ -102,7 +102,7 @@ def _up(options: argparse.Namespace) -> int:
     _tell(
         options,
         f"{first}; {deployed}. {time.monotonic() - started:.1f} s.",
-        f"Settings for any AWS client: {stack.layout.environment_file}",
+        f"For other AWS clients: set -a; . {stack.layout.environment_file}; set +a",
         f"Next: agent-memory --env local demo. To stop: python -m local down{_state_option(options)}",
     )
     return 0

@@ -44,7 +44,10 @@ class Clients:
             with translating(f"opening {service}"):
                 session = boto3.session.Session()
                 if session.region_name is None:
-                    raise ConfigurationError("no AWS region: set AWS_DEFAULT_REGION to the region of the deployment")
+                    raise ConfigurationError(
+                        "no AWS region: set AWS_DEFAULT_REGION to the region of the deployment; for the laptop's "
+                        "stack load its settings first: set -a; . .local/env; set +a"
+                    )
                 self._made[service] = session.client(service, config=self._config)
         return self._made[service]
 

@@ -1,6 +1,7 @@
 """`agent-memory demo`: two runs of a sample agent end, a third one starts and remembers the right one."""
 
 import json
+import shutil
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -58,9 +59,14 @@ def demo(ctx: typer.Context, env: Env = None, output: OutputOption = None) -> No
         raise FailedError("the demo went wrong: " + "; ".join(faults))
     session.screen.headline("The third run knows what the first one learnt, and nothing of the second.")
     session.screen.text(
-        f'Took {seconds:.1f} s. Next: agent-memory recall "Water the office plants" --tenant {TENANT} --agent {agent} '
+        f'Took {seconds:.1f} s. Next: {_command()} recall "Water the office plants" --tenant {TENANT} --agent {agent} '
         '(nothing relevant is a good answer), then plug in your own agent: README, "Plug an agent in".'
     )
+
+
+def _command() -> str:
+    """The command as it can be typed: `make demo` installs it beside the project's Python, not on the PATH."""
+    return "agent-memory" if shutil.which("agent-memory") else ".venv/bin/agent-memory"
 
 
 def _end_runs(session: Session, memory: AgentMemory, runs: list[dict[str, Any]]) -> None:

@@ -44,7 +44,7 @@ def emit(
     agent: Annotated[str | None, typer.Option("--agent", "-a", help="Instead of the file's agent_id.")] = None,
     run: Annotated[str | None, typer.Option("--run", "-r", help="Instead of the file's run_id (one run only).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until each run is stored or parked.")] = False,
-    timeout: Annotated[int, typer.Option(min=1, help="Seconds to wait in all.")] = 120,
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds to wait in all.")] = 300,
     env: Env = None,
     output: OutputOption = None,
 ) -> None:
@@ -61,7 +61,10 @@ def emit(
     session.screen.table(("tenant", "agent", "run", "state", "reason"), rows)
     bad = [a for a in arrivals if a.state not in GOOD]
     if bad:
-        raise FailedError(f"{len(bad)} of {len(arrivals)} did not become memory (see the reasons above)")
+        raise FailedError(
+            f"{len(bad)} of {len(arrivals)} are not memory (see their states; `agent-memory parked list` shows what "
+            "waits for you, `agent-memory doctor` what is down)"
+        )
 
 
 def deliver(session: Session, details: Sequence[Mapping[str, object]], *, wait: bool, timeout: float) -> list[Arrival]:

@@ -91,7 +91,7 @@ def redrive(
     agent: AgentFilter = None,
     every: Annotated[bool, typer.Option("--all", help="Every parked run of the tenant (or of --agent).")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until each is stored or parked again.")] = False,
-    timeout: Annotated[int, typer.Option(min=1, help="Seconds to wait in all.")] = 120,
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds to wait in all.")] = 300,
     env: Env = None,
     output: OutputOption = None,
 ) -> None:
@@ -112,7 +112,9 @@ def redrive(
     session.screen.table(("agent", "run", "decision", "reason"), rows)
     bad = [row for row in rows if row[2] not in GOOD]
     if bad:
-        raise FailedError(f"{len(bad)} of {len(rows)} did not go back to work or were parked again")
+        raise FailedError(
+            f"{len(bad)} of {len(rows)} are not stored (see their states; `agent-memory doctor` shows what is down)"
+        )
 
 
 def _redriven(session: Session, run: ParkedRun) -> Redrive:

@@ -22,7 +22,7 @@ def recall(
     max_context_tokens: Annotated[int | None, typer.Option(min=0, help="Token budget of the context.")] = None,
     budget_ms: Annotated[int | None, typer.Option(min=1, help="Time budget of the whole call.")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also print the best candidates and why each was or was not returned.")
+        bool, typer.Option("--explain", help="Also the best candidates, their scores and the floors they are held to.")
     ] = False,
     env: Env = None,
     output: OutputOption = None,
@@ -63,7 +63,10 @@ def show(screen: Screen, found: Recall) -> None:
         cells = [[_cell(row.get(name)) for name in columns] for row in found.explanation]
         screen.table(columns, cells, title="candidates, best first")
     if found.nothing_relevant:
-        screen.notice("Nothing relevant: no memory of this agent is close enough to the task.")
+        screen.notice(
+            "Nothing relevant: no memory of this agent is close enough to the task. "
+            "--explain shows the nearest and the floor they missed; the setting episodeFloor moves it."
+        )
     elif found.degraded:
         screen.notice(f"Not everything could be read: {', '.join(map(str, found.degraded))}")
     if elsewhere := [note["elsewhere"] for note in found.notes if "elsewhere" in note]:

@@ -100,7 +100,8 @@ def local_variables(project: Path) -> dict[str, str]:
 def default_environment() -> str:
     """local when the laptop runtime was started in this project, else dev."""
     project = project_folder()
-    return LOCAL if project and local_variables(project) else "dev"
+    started = [project / ".local" / name for name in ("env", "ports.json")] if project else []
+    return LOCAL if any(file.is_file() for file in started) else "dev"
 
 
 def use_local() -> None:
@@ -108,7 +109,7 @@ def use_local() -> None:
     variables = local_variables(required_project())
     if not variables:
         raise ConfigurationError(
-            "the laptop runtime was not started here: run `agent-memory local up` (or `make local-up`)"
+            "the laptop runtime is not running here: run `agent-memory local up` (or `make local-up`)"
         )
     for name in FOREIGN:
         os.environ.pop(name, None)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent_memory.contract import CROSS_TENANT_RESULTS, MEMORY_RETRIEVED, SCHEMA_VERSION
 from agent_memory.domain import lexical
-from agent_memory.domain.calibration import Floor, episode_floor, form_of
+from agent_memory.domain.calibration import NEVER, Floor, episode_floor, form_of
 from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
@@ -276,10 +276,17 @@ def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
             "lexical": _rounded(candidate.lexical),
             "strong": candidate.strong,
             "passes": candidate.passes(floor),
+            "floor_score": _floor(floor.score),
+            "floor_cosine": _floor(floor.cosine),
             "outcome": candidate.view.outcome.value,
         }
         for candidate in ranking.candidates[:EXPLAINED]
     )
+
+
+def _floor(value: float) -> float | None:
+    """A floor that nothing can reach (there is none of this kind) is left out."""
+    return None if value >= NEVER else value
 
 
 def _rounded(value: float | None) -> float | None:
