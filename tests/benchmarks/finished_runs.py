@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, RUN_ENDED
-from agent_memory.domain.acceptance import Doors, redrive
+from agent_memory.domain.acceptance import Doors
 from agent_memory.domain.keys import execution_name
 from agent_memory.domain.models import RunState
+from agent_memory.domain.redriving import redrive
 from benchmarks.stack import BenchStack, say
 
 AGENT = "airline"
