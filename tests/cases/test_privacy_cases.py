@@ -1,9 +1,10 @@
 """Faults of the field around personal data and offsets."""
 
 import pytest
+from agent_memory.domain.detection import OVERLAP_BYTES, SLICE_BYTES, slices
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import label
-from agent_memory.domain.privacy import OVERLAP_BYTES, SLICE_BYTES, Policy, scrub, scrub_distillation, slices
+from agent_memory.domain.privacy import Policy, scrub, scrub_distillation
 from support.builders import a_distillation, some_artifacts
 from support.detectors import Canned, KnownWords
 

@@ -5,9 +5,10 @@ from functools import partial
 from itertools import pairwise
 from unittest.mock import patch
 
-from agent_memory.domain import privacy
+from agent_memory.domain import detection
+from agent_memory.domain.detection import slices
 from agent_memory.domain.models import DetectedSpan
-from agent_memory.domain.privacy import TYPES, Policy, merged, replaced, scrub, scrub_texts, slices
+from agent_memory.domain.privacy import TYPES, Policy, merged, replaced, scrub, scrub_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.detectors import Canned, KnownWords
@@ -69,7 +70,7 @@ def test_a_planted_identifier_never_remains_and_the_text_around_it_does(before: 
 def test_no_part_of_a_name_remains_wherever_the_cut_falls(before: str, shift: int, after: str) -> None:
     text = f"{before}{'.' * shift} {NAME} {after}"
     small = partial(slices, limit=60, overlap=20)
-    with patch.object(privacy, "slices", small):
+    with patch.object(detection, "slices", small):
         done = scrub(text, KnownWords({NAME: "NAME"}), Policy()).text
     assert done == f"{before}{'.' * shift} [NAME] {after}"
 

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from agent_memory.domain.detection import slices
 from agent_memory.domain.errors import ConfigurationError, ModelBusyError, UnsupportedLanguageError
 from agent_memory.domain.models import CandidateFact, CandidateProcedure, DetectedSpan
 from agent_memory.domain.privacy import (
@@ -15,7 +16,6 @@ from agent_memory.domain.privacy import (
     scrub,
     scrub_distillation,
     scrub_texts,
-    slices,
 )
 from support.builders import a_distillation, some_artifacts
 from support.detectors import Canned, Down, KnownWords, KnowsNoLanguage

@@ -1,13 +1,13 @@
 """Scrubbing: every text loses its personal data and secrets before anything is stored or embedded."""
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
 from typing import Literal
 
+from agent_memory.domain.detection import detect_fields
 from agent_memory.domain.errors import (
     AgentMemoryError,
     ConfigurationError,
@@ -21,13 +21,6 @@ from agent_memory.domain.models import DetectedSpan, Distillation, Model
 from agent_memory.domain.ports import PersonalDataDetector
 from agent_memory.domain.recognisers import recognise
 from agent_memory.domain.repeated_names import SPREADING, repeats
-
-# What the detector takes at once: its limit is 100,000 bytes of UTF-8.
-SLICE_BYTES = 90_000
-# Longer than any entity, so that what one cut divides the next slice holds whole.
-OVERLAP_BYTES = 4_000
-# Between the fields of one request: ends a sentence and a line, so that no entity reaches across.
-FIELD_SEPARATOR = "\n\n"
 
 SECRET_TYPES = frozenset({"API_KEY", "AWS_ACCESS_KEY", "AWS_SECRET_KEY", "PASSWORD", "PRIVATE_KEY"})
 _DETECTOR_TYPES = (
@@ -45,7 +38,6 @@ KEPT_BY_DEFAULT = frozenset({"DATE_TIME", "URL"})
 
 _PLACEHOLDER = re.compile(r"\[(?:" + "|".join(sorted(TYPES)) + r")\]")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Detectors take these for numbers of a person; a memory is worth little without them.
 _NEEDED = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
@@ -132,7 +124,7 @@ def scrub_texts(
             unchecked = True
             continue
         try:
-            for text, spans in zip(group, _detect_fields(group, language, detector), strict=True):
+            for text, spans in zip(group, detect_fields(group, language, detector), strict=True):
                 findings[text] = spans
         except UnsupportedLanguageError:
             if policy.unsupported_language == "park":
@@ -210,57 +202,6 @@ def _by_language(texts: Iterable[str]) -> dict[Language, list[str]]:
     for text, language in guesses.items():
         groups.setdefault(usual if language == "undecided" else language, []).append(text)
     return groups
-
-
-def _detect_fields(fields: Sequence[str], language: str, detector: PersonalDataDetector) -> list[list[DetectedSpan]]:
-    """Findings in each field, with offsets of that field, from requests over all of them."""
-    joined = FIELD_SEPARATOR.join(fields)
-    starts = [0]
-    for field in fields:
-        starts.append(starts[-1] + len(field) + len(FIELD_SEPARATOR))
-    found: list[list[DetectedSpan]] = [[] for _ in fields]
-    for span in _detect(joined, language, detector):
-        at = bisect_right(starts, span.start) - 1
-        # A finding that reaches into the next field is cut at the border: each part is removed where it stands.
-        while at < len(fields) and starts[at] < span.end:
-            start, end = max(span.start - starts[at], 0), min(span.end - starts[at], len(fields[at]))
-            if start < end:
-                found[at].append(span.model_copy(update={"start": start, "end": end}))
-            at += 1
-    return found
-
-
-def _detect(text: str, language: str, detector: PersonalDataDetector) -> Iterator[DetectedSpan]:
-    # Half of a surrogate pair has no UTF-8; a stand-in of the same length keeps the offsets.
-    sendable = _SURROGATE.sub("\ufffd", text)
-    for start, end in slices(sendable):
-        piece = sendable[start:end]
-        if not piece.strip():
-            continue
-        for span in detector.detect(piece, language):
-            # Offsets are outside data: one that points out of the slice is pulled back into it.
-            first, last = max(span.start, 0), min(span.end, len(piece))
-            if first < last:
-                yield span.model_copy(update={"start": start + first, "end": start + last})
-
-
-def slices(text: str, *, limit: int = SLICE_BYTES, overlap: int = OVERLAP_BYTES) -> list[tuple[int, int]]:
-    """Cut *text* into pieces of at most *limit* bytes of UTF-8 that overlap by at least *overlap* bytes.
-
-    Offsets are code points, *end* exclusive; together the pieces cover all of it.
-    """
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size <= limit:
-        return [(0, len(text))] if text else []
-    offsets = [0]
-    for character in text:
-        offsets.append(offsets[-1] + len(character.encode("utf-8", "surrogatepass")))
-    pieces = [(0, bisect_right(offsets, limit) - 1)]
-    while pieces[-1][1] < len(text):
-        # A piece may end three bytes short and the next begin three early: a close overlap must not stand still.
-        start = max(bisect_right(offsets, offsets[pieces[-1][1]] - overlap) - 1, pieces[-1][0] + 1)
-        pieces.append((start, bisect_right(offsets, offsets[start] + limit) - 1))
-    return pieces
 
 
 def _without(text: str, detected: Sequence[DetectedSpan], policy: Policy, counts: Counter[str]) -> str:
