@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from agent_memory.cli import app as command
-from agent_memory.cli.session import FOREIGN
 
 from local import runtime
 
@@ -33,18 +32,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ru
     stack = runtime.up(folder / ".local", context={"ingestionMinutes": "0"})
     yield folder, stack
     stack.down()
-
-
-@pytest.fixture
-def stack(project: tuple[Path, runtime.Stack], monkeypatch: pytest.MonkeyPatch) -> runtime.Stack:
-    folder, running = project
-    monkeypatch.setenv("AGENT_MEMORY_HOME", str(folder))
-    monkeypatch.delenv("AGENT_MEMORY_ENV", raising=False)
-    for name in FOREIGN:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in running.environment.items():
-        monkeypatch.setenv(name, value)
-    return running
 
 
 @pytest.fixture

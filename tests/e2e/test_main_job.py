@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from agent_memory import contract
 from agent_memory.cli import app as command
-from agent_memory.cli.session import FOREIGN
 from agent_memory.client import AgentMemory
 from agent_memory.deployment import Deployment
 
@@ -30,18 +29,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ru
     stack = runtime.up(folder / ".local")
     yield folder, stack
     stack.down()
-
-
-@pytest.fixture
-def stack(project: tuple[Path, runtime.Stack], monkeypatch: pytest.MonkeyPatch) -> runtime.Stack:
-    folder, running = project
-    monkeypatch.setenv("AGENT_MEMORY_HOME", str(folder))
-    monkeypatch.delenv("AGENT_MEMORY_ENV", raising=False)
-    for name in FOREIGN:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in running.environment.items():
-        monkeypatch.setenv(name, value)
-    return running
 
 
 def answered(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
