@@ -30,6 +30,8 @@ RUNTIME_KEYS: Final = (
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
+    "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
+    "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -115,6 +117,10 @@ class Deployment(BaseModel):
     procedure_min_success: Share = 0.6
     procedure_stale_days: Days = 60
     procedure_trial_share: Share = 1.0
+    procedure_floor: Share = 0.0
+    task_type_aliases: JsonText = "{}"
+    procedure_reviewer_agents: JsonText = "{}"
+    review_email: Annotated[str, Field(pattern=r"^$|^[^@\s]+@[^@\s]+$")] = ""
 
     # Recall.
     bootstrap_budget_ms: Annotated[int, Field(ge=100, le=25_000)] = 1500

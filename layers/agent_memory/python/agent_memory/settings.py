@@ -65,6 +65,15 @@ class Settings(BaseModel):
     semantic_ttl_days: int = 270
     judge_model_id: str = ""
 
+    procedure_min_uses: int = 3
+    procedure_min_success: float = 0.6
+    procedure_stale_days: int = 60
+    procedure_trial_share: float = 1.0
+    procedure_floor: float = 0.0
+    task_type_aliases: str = "{}"
+    procedure_reviewer_agents: str = "{}"
+    caller_auth: str = "platform"
+
     bootstrap_budget_ms: int = 1500
     max_episodes: int = 3
     max_facts: int = 5
