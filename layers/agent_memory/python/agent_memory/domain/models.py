@@ -269,9 +269,11 @@ class ParkedRun(Model):
 
 class RetrievedMemory(Model):
     """One item that a bootstrap returned, as its context row keeps it. *memory_id* is the item's id; *agent_id* and
-    *run_id* are set for episodes only."""
+    *run_id* are set for episodes only, *task_type* and *steps_sha256* for procedures only."""
 
     memory_id: str
     tier: str
     agent_id: str = ""
     run_id: str = ""
+    task_type: str = ""
+    steps_sha256: str = ""
