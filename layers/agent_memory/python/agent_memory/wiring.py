@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.user_refs import SecretUserRefs
     from agent_memory.domain.distillery import Distillery
     from agent_memory.domain.privacy import Policy
+    from agent_memory.domain.procedures import ProcedureRules
     from agent_memory.domain.recall_request import RecallRules
 
 MAX_CACHED_TENANTS = 64
@@ -59,8 +60,8 @@ class Services:
     @cached_property
     def recall_rules(self) -> "RecallRules":
         """The deployment's part in a recall."""
-        from agent_memory.domain.calibration import fact_floor
-        from agent_memory.domain.recall_request import FactRules, recall_rules
+        from agent_memory.domain.calibration import fact_floor, procedure_floor
+        from agent_memory.domain.recall_request import FactRules, procedure_recall_rules, recall_rules
 
         s = self.settings
         floor = fact_floor(s.embedding_model_id, override=s.fact_floor)
@@ -71,6 +72,11 @@ class Services:
             max_context_tokens=s.max_context_tokens,
             episode_floor=s.episode_floor,
             facts=FactRules(floor=floor, ttl_days=s.semantic_ttl_days),
+            procedures=procedure_recall_rules(
+                self.procedure_rules,
+                floor=procedure_floor(s.embedding_model_id, override=s.procedure_floor),
+                aliases=s.json_setting("task_type_aliases"),
+            ),
             tiers_by_task_type=s.json_setting("tiers_by_task_type"),
             shared_agents=s.json_setting("shared_agents"),
         )
@@ -102,6 +108,19 @@ class Services:
             failed_retention_days=s.failed_retention_days,
             parked_days=s.parked_days,
             transcript_days=s.transcript_days,
+        )
+
+    @cached_property
+    def procedure_rules(self) -> "ProcedureRules":
+        """The deployment's rules of procedures."""
+        from agent_memory.domain.procedures import ProcedureRules
+
+        s = self.settings
+        return ProcedureRules(
+            min_uses=s.procedure_min_uses,
+            min_success=s.procedure_min_success,
+            stale_days=s.procedure_stale_days,
+            trial_share=s.procedure_trial_share,
         )
 
     def tenant(self, tenant_id: str) -> TenantServices:
