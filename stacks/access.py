@@ -102,6 +102,7 @@ class AccessStack(cdk.Stack):
             "ledger-table": names.ledger_table,
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
+            "procedures-table": names.procedures_table,
             "refused-queue": names.queue_url("refused"),
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
             "retrievals-queue": names.queue_url("retrievals"),

@@ -30,6 +30,10 @@ class Names:
         return self.named(contract.FACTS_TABLE)
 
     @property
+    def procedures_table(self) -> str:
+        return self.named(contract.PROCEDURES_TABLE)
+
+    @property
     def bus(self) -> str:
         return self.named(contract.BUS)
 
@@ -123,6 +127,7 @@ class Names:
             "episodesTable": self.episodes_table,
             "ledgerTable": self.ledger_table,
             "factsTable": self.facts_table,
+            "proceduresTable": self.procedures_table,
             "transcriptsBucket": self.transcripts_bucket,
             "parkedBucket": self.parked_bucket,
             "knowledgeBucket": self.knowledge_bucket,

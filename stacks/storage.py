@@ -69,6 +69,13 @@ class StorageStack(cdk.Stack):
             _key(contract.FACTS_SORT_KEY),
             indexes=_fact_indexes(),
         )
+        self._table(
+            "Procedures",
+            names.procedures_table,
+            _key(contract.PROCEDURES_PARTITION_KEY),
+            _key(contract.PROCEDURES_SORT_KEY),
+            indexes=_procedure_indexes(),
+        )
 
     def _buckets(self) -> None:
         names, asked = self._deployment.names, self._deployment
@@ -176,6 +183,14 @@ def _fact_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
         _keys_only(contract.PENDING_INDEX, _key(contract.PENDING_KEY), _key(contract.PROMOTED_AT, NUMBER)),
         _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
         _keys_only(contract.DUE_INDEX, _key(contract.DUE_SHARD), _key(contract.DECAYS_AT, NUMBER)),
+    ]
+
+
+def _procedure_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
+    return [
+        _keys_only(contract.PROCEDURE_INDEX, _key(contract.PROCEDURE_KEY)),
+        _keys_only(contract.REVIEW_INDEX, _key(contract.REVIEW_KEY), _key(contract.LAST_USED_AT, NUMBER)),
+        _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
     ]
 
 

@@ -54,7 +54,10 @@ class TenantRole(Construct):
         facts = self._names.table_arn(self._names.facts_table)
         indexes = [f"{episodes}/index/{name}" for name in (contract.AGENT_TIME_INDEX, contract.USER_INDEX)]
         indexes += [f"{facts}/index/{name}" for name in (contract.PENDING_INDEX, contract.USER_INDEX)]
-        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger])
+        procedures = self._names.table_arn(self._names.procedures_table)
+        by = (contract.PROCEDURE_INDEX, contract.REVIEW_INDEX, contract.USER_INDEX)
+        indexes += [f"{procedures}/index/{name}" for name in by]
+        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger, procedures])
         self._on_own_keys(("dynamodb:DeleteItem",), [ledger])
         self._on_own_keys(("dynamodb:Query",), indexes)
 

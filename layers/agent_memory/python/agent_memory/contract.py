@@ -11,12 +11,14 @@ OWN_SOURCE: Final = "agent-memory"
 RUN_ENDED: Final = "Agent Run Ended"
 RUN_CONSOLIDATED: Final = "Run Consolidated"
 MEMORY_RETRIEVED: Final = "Memory Retrieved"
+PROCEDURE_AWAITING_REVIEW: Final = "Procedure Awaiting Review"
 
 # Physical names are "<name>-<environment>".
 BUS: Final = "agent-memory"
 EPISODES_TABLE: Final = "agent-episodic-memory"
 LEDGER_TABLE: Final = "agent-memory-ledger"
 FACTS_TABLE: Final = "fact-confirmation-log"
+PROCEDURES_TABLE: Final = "agent-procedural-memory"
 
 # Episodes table.
 EPISODES_PARTITION_KEY: Final = "agent_id"
@@ -51,6 +53,16 @@ FACTS_SORT_KEY: Final = "fact_id"
 PENDING_INDEX: Final = "pending-index"
 PENDING_KEY: Final = "pending_key"  # key of pending-index (tenant#domain), present while promoted and not ingested
 PROMOTED_AT: Final = "promoted_at"  # sort key of pending-index, a number
+
+# Procedures table: procedures, the runs that proposed each, and one head row of each task type. No TTL: a procedure
+# stays until a person retires it. Also here: user-index (the runs that proposed).
+PROCEDURES_PARTITION_KEY: Final = "task_key"
+PROCEDURES_SORT_KEY: Final = "procedure_id"
+PROCEDURE_INDEX: Final = "procedure-index"
+PROCEDURE_KEY: Final = "procedure_key"  # key of procedure-index (tenant#procedure_id)
+REVIEW_INDEX: Final = "review-index"
+REVIEW_KEY: Final = "review_key"  # key of review-index (tenant#state), on procedures only
+LAST_USED_AT: Final = "last_used_at"  # sort key of review-index, a number
 
 # Knowledge bucket and the Knowledge Base over it.
 KNOWLEDGE_PREFIX: Final = "semantic-memory/"
@@ -92,6 +104,7 @@ PARAMETER_NAMES: Final = (
     "ledger-table",
     "operator-settings",
     "parked-bucket",
+    "procedures-table",
     "refused-queue",
     "retrievals-dead-letters",
     "retrievals-queue",

@@ -19,6 +19,7 @@ class Settings(BaseModel):
     episodes_table: str
     ledger_table: str
     facts_table: str
+    procedures_table: str
     transcripts_bucket: str
     parked_bucket: str
     knowledge_bucket: str

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.procedures import DynamoProcedures
     from agent_memory.aws.tenancy import TenantSessions
 
 
@@ -59,6 +60,15 @@ class TenantServices:
             tenant_id=self.tenant_id,
             ttl_days=s.semantic_ttl_days,
             due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def procedures(self) -> "DynamoProcedures":
+        from agent_memory.aws.procedures import DynamoProcedures
+
+        s = self._settings
+        return DynamoProcedures(
+            self._client("dynamodb"), table=s.procedures_table, ledger_table=s.ledger_table, tenant_id=self.tenant_id
         )
 
     @cached_property

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
 
 from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
@@ -85,6 +86,27 @@ def observation_entry(fact_id: str, agent_id: str, run_id: str, said: str) -> st
     return SEPARATOR.join((fact_id, f"{agent_id}/{run_id}", digest))
 
 
+def task_key(tenant_id: str, task_type: str) -> str:
+    """Partition key of the procedures of one task type."""
+    return f"{tenant_id}{SEPARATOR}{task_type}"
+
+
+def procedure_key(tenant_id: str, procedure_id: str) -> str:
+    """Partition key of procedure-index."""
+    return f"{tenant_id}{SEPARATOR}{procedure_id}"
+
+
+def review_key(tenant_id: str, state: str) -> str:
+    """Partition key of review-index."""
+    return f"{tenant_id}{SEPARATOR}{state}"
+
+
+def proposal_entry(procedure_id: str, agent_id: str, run_id: str) -> str:
+    """Sort key of a run that proposed a procedure: a run has one say."""
+    digest = hashlib.sha256(run_entry(agent_id, run_id).encode()).hexdigest()[:16]
+    return SEPARATOR.join((procedure_id, f"{agent_id}/{run_id}", digest))
+
+
 def document_key(prefix: str, tenant_id: str, domain: str, fact_id: str) -> str:
     """S3 key of a fact's document in the knowledge bucket; its sidecar's is this and SIDECAR."""
     return f"{prefix}{tenant_id}/{domain}/{fact_id}.txt"
@@ -140,3 +162,12 @@ def fact_id(tenant_id: str, domain: str, agent_id: str, run_id: str, position: i
     """Id of the fact that the candidate at *position* of a run opens (f- and 32 hex digits)."""
     parts = SEPARATOR.join((tenant_id, domain, agent_id, run_id, str(position)))
     return "f-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def procedure_id(tenant_id: str, task_type: str, steps: Sequence[str]) -> str:
+    """Id of the procedure that opens with *steps* (p- and 32 hex digits)."""
+    digest = hashlib.sha256(f"{tenant_id}{SEPARATOR}{task_type}".encode())
+    for step in steps:
+        encoded = step.encode("utf-8", "backslashreplace")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return "p-" + digest.hexdigest()[:32]

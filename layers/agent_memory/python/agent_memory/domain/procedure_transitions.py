@@ -1,6 +1,7 @@
 """How a procedure changes: what reviewers decide, what results ask for, what the night flags. Pure functions."""
 
 from agent_memory.domain.models import Vector
+from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.procedures import (
     OFFERED,
     Approval,
@@ -17,10 +18,13 @@ from agent_memory.domain.procedures import (
     steps_hash,
 )
 
+MAX_WHY = 500
+
 
 def _change(
     procedure: Procedure, reviewer: Reviewer, now: int, *, what: str, why: str, after: ProcedureState
 ) -> ProcedureChange:
+    why = shortened(one_line(plain(why)), MAX_WHY)
     return ProcedureChange(
         at=now, who=reviewer.by, kind=reviewer.kind, what=what, why=why, before=procedure.state, after=after,
         steps_sha256=procedure.steps_sha256, applied=procedure.applied, succeeded=procedure.succeeded,

@@ -1,0 +1,79 @@
+"""Builders of procedures, reviewers and the runs that propose them or follow them."""
+
+import numpy as np
+from agent_memory.domain.keys import procedure_id
+from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, RunResult
+from agent_memory.domain.procedure_transitions import approve
+from agent_memory.domain.procedures import Procedure, ProcedureRules, ProposalEvidence, Reviewer
+from support.builders import AGENT, DAY, NOW, TENANT
+
+TASK_TYPE = "drain-node"
+TITLE = "Drain a node"
+STEPS = ("Cordon the node.", "Evict its pods.", "Check that no pod is left.")
+RULES = ProcedureRules()
+PERSON = Reviewer(by="r.keller")
+SECOND_AGENT = Reviewer(by="review-bot", kind="agent")
+
+
+def a_procedure(**changes: object) -> Procedure:
+    """A pending procedure that one run proposed."""
+    steps = changes.get("steps", STEPS)
+    values: dict[str, object] = {
+        "tenant_id": TENANT,
+        "task_type": TASK_TYPE,
+        "procedure_id": procedure_id(TENANT, TASK_TYPE, tuple(steps) if isinstance(steps, tuple | list) else ()),
+        "title": TITLE,
+        "steps": steps,
+        "created_at": NOW,
+        "proposed_by": (AGENT, "r-1"),
+        "proposers": (AGENT,),
+        "evidence": 1,
+        "last_used_at": NOW,
+        "task": "Drain node n-7.",
+        "task_vector": np.eye(8, dtype=np.float32)[0],
+        "vector": np.eye(8, dtype=np.float32)[1],
+        "embedding_model": "test-model",
+    }
+    return Procedure.model_validate(values | changes)
+
+
+def an_approved(procedure: Procedure | None = None, *, by: Reviewer = PERSON, now: int = NOW) -> Procedure:
+    procedure = procedure or a_procedure()
+    verdict = approve(procedure, by, expected_sha256=procedure.steps_sha256, now=now, rules=RULES)
+    assert verdict.procedure is not None, verdict.reason
+    return verdict.procedure
+
+
+def some_evidence(procedure: Procedure, run_id: str = "r-1", **changes: object) -> ProposalEvidence:
+    values: dict[str, object] = {
+        "agent_id": AGENT,
+        "run_id": run_id,
+        "proposed_at": NOW,
+        "title": procedure.title,
+        "steps_sha256": procedure.steps_sha256,
+    }
+    return ProposalEvidence.model_validate(values | changes)
+
+
+def a_result(run_id: str, applied: Procedure | None = None, **changes: object) -> RunResult:
+    values: dict[str, object] = {
+        "agent_id": AGENT,
+        "run_id": run_id,
+        "ended_at": NOW,
+        "expires_at": NOW + 90 * DAY,
+        "applied": applied,
+        "succeeded": applied is not None,
+    }
+    return RunResult.model_validate(values | changes)
+
+
+def stored(procedures: Procedures, procedure: Procedure | None = None, **evidence: object) -> Procedure:
+    """Open *procedure* in the store, whatever its state, and return it as it came back."""
+    procedure = procedure or a_procedure()
+    seen = procedures.of_task_type(procedure.task_type)
+    said = some_evidence(procedure, **{"run_id": procedure.proposed_by[1], **evidence})
+    change = ProposalWrite(seen=seen, procedure=procedure, evidence=said, opens=True, ended_at=NOW)
+    assert procedures.propose(change) == "written"
+    found = procedures.get(procedure.task_type, procedure.procedure_id)
+    assert found is not None
+    return found
