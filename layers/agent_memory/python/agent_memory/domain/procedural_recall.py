@@ -77,7 +77,7 @@ class ProceduralRecall:
         self._reads = reads
         self._draw = draw
         self._rules = rules
-        self._rungs = [started(lambda one=one: procedures().offered(one)) for one in self._ladder()]
+        self._rungs = [started(_offered(procedures, task_type)) for task_type in self._ladder()]
 
     def found(self, vector: Vector | None, model: str) -> FoundProcedure:
         """The procedure to show. *vector*: of the task; needed only when no task type was named."""
@@ -193,6 +193,10 @@ def drawn(procedure_id: str, draw: str) -> float:
     digest = hashlib.sha256(f"{draw}#{procedure_id}".encode()).digest()
     # 53 bits are what a float holds exactly; more could round up to 1.
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
+
+
+def _offered(procedures: Callable[[], Procedures], task_type: str | None) -> Callable[[], Read[Procedure]]:
+    return lambda: procedures().offered(task_type)
 
 
 def _turn(procedure: Procedure) -> tuple[bool, int, int, float, int, str]:
