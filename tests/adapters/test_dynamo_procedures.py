@@ -17,6 +17,7 @@ from support.procedures import (
     TASK_TYPE,
     a_procedure,
     a_result,
+    a_wording,
     an_approved,
     some_evidence,
     stored,
@@ -220,3 +221,20 @@ def test_a_result_between_reading_and_deciding_is_not_lost(tenant: TenantService
     assert tenant.procedures.record(a_result("r-5", approved)) == "recorded"
     assert not tenant.procedures.save(pinned)
     assert now_in(tenant, approved).applied == 1
+
+
+def test_words_that_an_edit_replaces_are_kept_and_no_word_of_them_is_taken_for_a_procedure_or_a_proposal(
+    tenant: TenantServices,
+) -> None:
+    procedures = tenant.procedures
+    first = stored(procedures)
+    second = first.model_copy(update={"steps": ("Ask first.",)})
+    former = a_wording(first)
+    assert procedures.save(second, former=former)
+    assert not procedures.save(second, former=former)
+    found = procedures.get(TASK_TYPE, first.procedure_id)
+    assert found is not None
+    assert procedures.save(found.model_copy(update={"steps": ("Ask twice.",)}), former=a_wording(found, at=NOW + 1))
+    assert [wording.steps for wording in procedures.wordings(found)] == [first.steps, ("Ask first.",)]
+    assert [said.run_id for said in procedures.proposed_by(found)] == ["r-1"]
+    assert [one.steps for one in procedures.of_task_type(TASK_TYPE).procedures] == [("Ask twice.",)]

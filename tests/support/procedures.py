@@ -4,7 +4,7 @@ import numpy as np
 from agent_memory.domain.keys import procedure_id
 from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, RunResult
 from agent_memory.domain.procedure_transitions import approve
-from agent_memory.domain.procedures import Procedure, ProcedureRules, ProposalEvidence, Reviewer
+from agent_memory.domain.procedures import Procedure, ProcedureRules, ProposalEvidence, Reviewer, Wording
 from support.builders import AGENT, DAY, NOW, TENANT
 
 TASK_TYPE = "drain-node"
@@ -53,6 +53,13 @@ def some_evidence(procedure: Procedure, run_id: str = "r-1", **changes: object) 
         "steps_sha256": procedure.steps_sha256,
     }
     return ProposalEvidence.model_validate(values | changes)
+
+
+def a_wording(procedure: Procedure, *, at: int = NOW) -> Wording:
+    """The words of *procedure*, as an edit leaves them behind."""
+    return Wording(
+        title=procedure.title, steps=procedure.steps, steps_sha256=procedure.steps_sha256, at=at, who=PERSON.by
+    )
 
 
 def a_result(run_id: str, applied: Procedure | None = None, **changes: object) -> RunResult:

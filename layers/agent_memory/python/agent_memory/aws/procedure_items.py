@@ -23,8 +23,9 @@ from agent_memory.domain.keys import (
     task_key,
     tenant_of,
     user_key,
+    wording_entry,
 )
-from agent_memory.domain.procedures import Procedure, ProposalEvidence
+from agent_memory.domain.procedures import Procedure, ProposalEvidence, Wording
 from agent_memory.domain.vectors import pack, unpack
 
 HEAD = "~head"
@@ -70,6 +71,11 @@ class ProcedureItems:
         held = evidence.model_dump() | {USER_KEY: user, "schema_version": SCHEMA_VERSION}
         return self.key(procedure.task_type, entry) | item(held)
 
+    def wording(self, procedure: Procedure, wording: Wording) -> Item:
+        """The row of words that *procedure* had before."""
+        entry = wording_entry(procedure.procedure_id, wording.steps_sha256)
+        return self.key(procedure.task_type, entry) | item(wording.model_dump() | {"schema_version": SCHEMA_VERSION})
+
     def read_all(self, rows: Iterable[Mapping[str, Any]]) -> list[Procedure]:
         """The procedures among the rows of a task type. An unreadable one raises: leaving it out would open it anew."""
         plain = (row for row in rows if is_procedure(row))
@@ -108,3 +114,11 @@ def read_evidence(row: Mapping[str, Any]) -> ProposalEvidence:
         return ProposalEvidence.model_validate(held)
     except ValidationError:
         raise UnreadableItemError(f"proposal {row.get(PROCEDURES_SORT_KEY)} can't be read") from None
+
+
+def read_wording(row: Mapping[str, Any]) -> Wording:
+    held = {name: row[name] for name in Wording.model_fields if name in row}
+    try:
+        return Wording.model_validate(held)
+    except ValidationError:
+        raise UnreadableItemError(f"wording {row.get(PROCEDURES_SORT_KEY)} can't be read") from None

@@ -6,11 +6,9 @@ Results are counted by ADD; every other write replaces what was read, and fails 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import translating
 from agent_memory.aws.item_codec import Item, attributes, item, names, pages
-from agent_memory.aws.procedure_items import HEAD, ProcedureItems, is_procedure, read_evidence
+from agent_memory.aws.procedure_items import HEAD, ProcedureItems, is_procedure, read_evidence, read_wording
 from agent_memory.aws.transactions import Transactions, tombstone_checks
 from agent_memory.contract import (
     LAST_USED_AT,
@@ -25,7 +23,15 @@ from agent_memory.contract import (
     SCHEMA_VERSION,
 )
 from agent_memory.domain.errors import CrossTenantError
-from agent_memory.domain.keys import SEPARATOR, ledger_key, procedure_key, proposal_entry, review_key, run_entry
+from agent_memory.domain.keys import (
+    SEPARATOR,
+    ledger_key,
+    procedure_key,
+    proposal_entry,
+    review_key,
+    run_entry,
+    wording_entry,
+)
 from agent_memory.domain.ports import Read
 from agent_memory.domain.procedure_ports import (
     ProposalWrite,
@@ -34,7 +40,7 @@ from agent_memory.domain.procedure_ports import (
     RunResult,
     TaskProcedures,
 )
-from agent_memory.domain.procedures import COUNTED, OFFERED, Procedure, ProcedureState, ProposalEvidence
+from agent_memory.domain.procedures import COUNTED, OFFERED, Procedure, ProcedureState, ProposalEvidence, Wording
 
 RESULTS = "procedure-results"
 
@@ -130,17 +136,18 @@ class DynamoProcedures:
         found = self._fetched(keys)
         return Read([one for one in found if one.state in OFFERED], unreadable=found.unreadable)
 
-    def save(self, procedure: Procedure) -> bool:
-        """Write a transition of what was read; False over a newer revision."""
-        put = self._put(self._items.row(procedure), known=procedure.revision)["Put"]
-        with translating("dynamodb:PutItem on the procedures table"):
-            try:
-                self._client.put_item(**put)
-            except ClientError as error:
-                if error_code(error) == "ConditionalCheckFailedException":
-                    return False
-                raise
-        return True
+    def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
+        """Write a transition of what was read, with the words that it replaces; False over a newer revision."""
+        actions = [self._put(self._items.row(procedure), known=procedure.revision)]
+        if former is not None:
+            # Words that come back and are replaced once more have one row, of the last time.
+            actions.append({"Put": {"TableName": self._table, "Item": self._items.wording(procedure, former)}})
+        return not any(self._transactions.write(actions))
+
+    def wordings(self, procedure: Procedure) -> list[Wording]:
+        """The words that it had before, oldest first."""
+        rows = self._rows(procedure.task_type, starts_with=wording_entry(procedure.procedure_id, ""))
+        return sorted((read_wording(attributes(row)) for row in rows), key=lambda one: one.at)
 
     def record(self, result: RunResult) -> ResultWritten:
         """Count a run once, in one transaction with the row that says so."""

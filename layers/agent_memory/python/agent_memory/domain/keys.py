@@ -107,6 +107,11 @@ def proposal_entry(procedure_id: str, agent_id: str, run_id: str) -> str:
     return SEPARATOR.join((procedure_id, f"{agent_id}/{run_id}", digest))
 
 
+def wording_entry(procedure_id: str, steps_sha256: str) -> str:
+    """Sort key of words that a procedure had before; `~` is in no id, so no run's say can lie among them."""
+    return SEPARATOR.join(("~words", procedure_id, steps_sha256))
+
+
 def document_key(prefix: str, tenant_id: str, domain: str, fact_id: str) -> str:
     """S3 key of a fact's document in the knowledge bucket; its sidecar's is this and SIDECAR."""
     return f"{prefix}{tenant_id}/{domain}/{fact_id}.txt"

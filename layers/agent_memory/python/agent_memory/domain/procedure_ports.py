@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from agent_memory.domain.models import Model
 from agent_memory.domain.ports import Read
-from agent_memory.domain.procedures import Procedure, ProcedureState, ProposalEvidence
+from agent_memory.domain.procedures import Procedure, ProcedureState, ProposalEvidence, Wording
 
 ProposalWritten = Literal["written", "conflict", "erased"]
 ResultWritten = Literal["recorded", "duplicate", "moved", "erased"]
@@ -75,8 +75,12 @@ class Procedures(Protocol):
         """Every approved or established procedure of the tenant (of *task_type*), read consistently. Whether it may
         be shown is `injectable`'s word."""
 
-    def save(self, procedure: Procedure) -> bool:
-        """Write a transition of what was read. False when anything else was written since: read it and decide anew."""
+    def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
+        """Write a transition of what was read, with the words that it replaces. False when anything else was written
+        since: read it and decide anew."""
+
+    def wordings(self, procedure: Procedure) -> list[Wording]:
+        """The words that it had before, oldest first, every page."""
 
     def record(self, result: RunResult) -> ResultWritten:
         """Count a run once: applied and succeeded, or passed over, and the row that says so, in one transaction."""

@@ -28,6 +28,7 @@ def _change(
     return ProcedureChange(
         at=now, who=reviewer.by, kind=reviewer.kind, what=what, why=why, before=procedure.state, after=after,
         steps_sha256=procedure.steps_sha256, applied=procedure.applied, succeeded=procedure.succeeded,
+        stated=reviewer.stated,
     )  # fmt: skip
 
 
@@ -69,7 +70,9 @@ def approve(
     in_force = procedure.state in OFFERED and held is not None and held.steps_sha256 == expected_sha256
     if in_force and held is not None and (reviewer.kind == "agent" or held.kind == "person"):
         return Verdict(decision="unchanged", reason="approved_before")
-    approval = Approval(by=reviewer.by, kind=reviewer.kind, at=now, steps_sha256=expected_sha256)
+    approval = Approval(
+        by=reviewer.by, kind=reviewer.kind, at=now, steps_sha256=expected_sha256, stated=reviewer.stated
+    )
     failed = failing(procedure, rules)
     proven = not failed and not on_trial(procedure, rules)
     after = ProcedureState.ESTABLISHED if proven else ProcedureState.APPROVED

@@ -49,10 +49,12 @@ class ProcedureRules(Model):
 
 
 class Reviewer(Model):
-    """Who decides. *by*: an identity that IAM or the operator gave, never one that a model wrote."""
+    """Who decides. *by*: an identity that IAM or the operator gave, never one that a model wrote; an agent's id for an
+    agent. *stated*: the caller said so, IAM did not."""
 
     by: str
     kind: ReviewerKind = "person"
+    stated: bool = False
 
 
 class Approval(Model):
@@ -62,12 +64,13 @@ class Approval(Model):
     kind: ReviewerKind
     at: int
     steps_sha256: str
+    stated: bool = False
 
 
 class ProcedureChange(Model):
     """One entry of a procedure's history. *applied*, *succeeded*: the counters as they stood; *steps_sha256*: of the
     steps as they stood before. *who*: a reviewer, `agent/run`, or `agent-memory` itself. *why*: a reviewer's words or
-    a code."""
+    a code. *stated*: as of Reviewer."""
 
     at: int
     who: str
@@ -79,6 +82,7 @@ class ProcedureChange(Model):
     steps_sha256: str = ""
     applied: int = 0
     succeeded: int = 0
+    stated: bool = False
 
 
 class Procedure(Model):
@@ -125,7 +129,7 @@ class Procedure(Model):
 
 
 class ProposalEvidence(Model):
-    """One run that proposed the procedure. *same_steps*: in the very words that it holds.
+    """One run that proposed the procedure. *steps*: in its own words, which may be others than the procedure's.
 
     Users stand here only, so that what was learnt from one of them can be found."""
 
@@ -135,6 +139,17 @@ class ProposalEvidence(Model):
     proposed_at: int
     title: str
     steps_sha256: str
+    steps: tuple[str, ...] = ()
+
+
+class Wording(Model):
+    """Title and steps that a procedure had until somebody edited it. *at*: when they were replaced; *who*: by whom."""
+
+    title: str
+    steps: tuple[str, ...]
+    steps_sha256: str
+    at: int
+    who: str
 
 
 class Verdict(Model):
