@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
-from agent_memory.domain.procedure_ports import ProposalWrite
 from agent_memory.domain.procedure_transitions import edit, pin, reject, retire
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
@@ -16,6 +15,7 @@ from support.procedures import (
     STEPS,
     TASK_TYPE,
     a_procedure,
+    a_proposal,
     a_result,
     a_wording,
     an_approved,
@@ -78,10 +78,7 @@ def test_the_head_and_the_runs_that_proposed_are_no_procedures(tenant: TenantSer
 def test_two_proposers_that_saw_the_same_do_not_both_open_a_procedure(tenant: TenantServices) -> None:
     seen = tenant.procedures.of_task_type(TASK_TYPE)
     first, second = a_procedure(), a_procedure(steps=(*STEPS, "Say so."))
-    changes = [
-        ProposalWrite(seen=seen, procedure=one, evidence=some_evidence(one, run), opens=True, ended_at=NOW)
-        for one, run in ((first, "r-1"), (second, "r-2"))
-    ]
+    changes = [a_proposal(seen, one, some_evidence(one, run)) for one, run in ((first, "r-1"), (second, "r-2"))]
     assert [tenant.procedures.propose(change) for change in changes] == ["written", "conflict"]
     assert len(tenant.procedures.of_task_type(TASK_TYPE).procedures) == 1
 
@@ -93,7 +90,7 @@ def test_a_proposal_over_a_decision_that_it_did_not_see_is_a_conflict(tenant: Te
     assert rejected is not None
     assert tenant.procedures.save(rejected)
     more = seen.procedures[0].model_copy(update={"evidence": 2})
-    change = ProposalWrite(seen=seen, procedure=more, evidence=some_evidence(more, "r-2"), opens=False, ended_at=NOW)
+    change = a_proposal(seen, more, some_evidence(more, "r-2"), opens=False)
     assert tenant.procedures.propose(change) == "conflict"
     assert now_in(tenant, procedure).state is ProcedureState.REJECTED
 
@@ -102,10 +99,14 @@ def test_a_run_has_one_say_for_a_procedure(tenant: TenantServices) -> None:
     procedure = stored(tenant.procedures)
     seen = tenant.procedures.of_task_type(TASK_TYPE)
     more = procedure.model_copy(update={"evidence": 2})
-    again = ProposalWrite(seen=seen, procedure=more, evidence=some_evidence(more, "r-1"), opens=False, ended_at=NOW)
+    again = a_proposal(seen, more, some_evidence(more, "r-1"), opens=False)
     assert tenant.procedures.propose(again) == "conflict"
-    assert tenant.procedures.has_proposed(procedure, AGENT, "r-1")
-    assert not tenant.procedures.has_proposed(procedure, AGENT, "r-2")
+    other = a_procedure(steps=("Something else.",))
+    assert tenant.procedures.propose(a_proposal(seen, other, some_evidence(other, "r-1"))) == "conflict"
+    proposed = tenant.procedures.proposal_of(AGENT, "r-1")
+    assert proposed is not None
+    assert proposed.procedure_id == procedure.procedure_id
+    assert tenant.procedures.proposal_of(AGENT, "r-2") is None
     assert [one.run_id for one in tenant.procedures.proposed_by(procedure)] == ["r-1"]
 
 
@@ -118,7 +119,7 @@ def test_nothing_is_proposed_or_counted_for_who_was_erased(
     other = a_procedure(steps=("Do it.",))
     seen = tenant.procedures.of_task_type(TASK_TYPE)
     said = some_evidence(other, "r-9", user_ref="u-1")
-    change = ProposalWrite(seen=seen, procedure=other, evidence=said, opens=True, ended_at=NOW)
+    change = a_proposal(seen, other, said)
     assert tenant.procedures.propose(change) == "erased"
     assert tenant.procedures.record(a_result("r-9", approved, user_ref="u-1")) == "erased"
     assert now_in(tenant, approved).applied == 0

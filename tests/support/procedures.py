@@ -2,7 +2,7 @@
 
 import numpy as np
 from agent_memory.domain.keys import procedure_id
-from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, RunResult
+from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, RunResult, TaskProcedures
 from agent_memory.domain.procedure_transitions import approve
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProposalEvidence, Reviewer, Wording
 from support.builders import AGENT, DAY, NOW, TENANT
@@ -50,6 +50,7 @@ def some_evidence(procedure: Procedure, run_id: str = "r-1", **changes: object) 
         "run_id": run_id,
         "proposed_at": NOW,
         "title": procedure.title,
+        "steps": procedure.steps,
         "steps_sha256": procedure.steps_sha256,
     }
     return ProposalEvidence.model_validate(values | changes)
@@ -74,13 +75,23 @@ def a_result(run_id: str, applied: Procedure | None = None, **changes: object) -
     return RunResult.model_validate(values | changes)
 
 
+def a_proposal(
+    seen: TaskProcedures, procedure: Procedure, evidence: ProposalEvidence, *, opens: bool = True
+) -> ProposalWrite:
+    return ProposalWrite(
+        seen=seen, procedure=procedure, evidence=evidence, opens=opens, ended_at=NOW, expires_at=NOW + 90 * DAY
+    )
+
+
 def stored(procedures: Procedures, procedure: Procedure | None = None, **evidence: object) -> Procedure:
     """Open *procedure* in the store, whatever its state, and return it as it came back."""
     procedure = procedure or a_procedure()
     seen = procedures.of_task_type(procedure.task_type)
-    said = some_evidence(procedure, **{"run_id": procedure.proposed_by[1], **evidence})
-    change = ProposalWrite(seen=seen, procedure=procedure, evidence=said, opens=True, ended_at=NOW)
-    assert procedures.propose(change) == "written"
+    run = procedure.proposed_by[1]
+    if procedures.proposal_of(AGENT, run) is not None:
+        run = procedure.procedure_id  # a run proposes once
+    said = some_evidence(procedure, **{"run_id": run, **evidence})
+    assert procedures.propose(a_proposal(seen, procedure, said)) == "written"
     found = procedures.get(procedure.task_type, procedure.procedure_id)
     assert found is not None
     return found

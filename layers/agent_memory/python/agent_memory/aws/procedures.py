@@ -9,11 +9,9 @@ from typing import Any
 from agent_memory.aws.failures import translating
 from agent_memory.aws.item_codec import Item, attributes, item, names, pages
 from agent_memory.aws.procedure_items import HEAD, ProcedureItems, is_procedure, read_evidence, read_wording
+from agent_memory.aws.procedure_runs import RunRows
 from agent_memory.aws.transactions import Transactions, tombstone_checks
 from agent_memory.contract import (
-    LAST_USED_AT,
-    LEDGER_PARTITION_KEY,
-    LEDGER_SORT_KEY,
     PROCEDURE_INDEX,
     PROCEDURE_KEY,
     PROCEDURES_PARTITION_KEY,
@@ -22,14 +20,10 @@ from agent_memory.contract import (
     REVIEW_KEY,
     SCHEMA_VERSION,
 )
-from agent_memory.domain.errors import CrossTenantError
 from agent_memory.domain.keys import (
     SEPARATOR,
-    ledger_key,
     procedure_key,
-    proposal_entry,
     review_key,
-    run_entry,
     wording_entry,
 )
 from agent_memory.domain.ports import Read
@@ -40,9 +34,7 @@ from agent_memory.domain.procedure_ports import (
     RunResult,
     TaskProcedures,
 )
-from agent_memory.domain.procedures import COUNTED, OFFERED, Procedure, ProcedureState, ProposalEvidence, Wording
-
-RESULTS = "procedure-results"
+from agent_memory.domain.procedures import OFFERED, Procedure, ProcedureState, ProposalEvidence, Wording
 
 
 class DynamoProcedures:
@@ -62,6 +54,7 @@ class DynamoProcedures:
         self._ledger_table = ledger_table
         self._tenant_id = tenant_id
         self._items = ProcedureItems(tenant_id=tenant_id)
+        self._rows_of_runs = RunRows(self._items, table=table, ledger_table=ledger_table, tenant_id=tenant_id)
         self._transactions = transactions(client)
 
     def of_task_type(self, task_type: str) -> TaskProcedures:
@@ -82,11 +75,23 @@ class DynamoProcedures:
             self._head(change.seen),
             self._put(self._items.row(procedure), known=None if change.opens else procedure.revision),
             self._put(said, known=None),
+            self._rows_of_runs.proposal(change),
         ]
         failed = self._transactions.write(actions)
         if any(failed[: len(checks)]):
             return "erased"
         return "conflict" if any(failed) else "written"
+
+    def proposal_of(self, agent_id: str, run_id: str) -> Procedure | None:
+        """The procedure that a run proposed, as it is now."""
+        with translating("dynamodb:GetItem on the ledger"):
+            answer = self._client.get_item(
+                TableName=self._ledger_table, Key=self._rows_of_runs.proposal_key(agent_id, run_id), ConsistentRead=True
+            )
+        if not answer.get("Item"):
+            return None
+        held = attributes(answer["Item"])
+        return self.get(str(held["task_type"]), str(held["procedure_id"]))
 
     def get(self, task_type: str, procedure_id: str) -> Procedure | None:
         """One procedure, read consistently."""
@@ -107,11 +112,6 @@ class DynamoProcedures:
         rows = self._rows(procedure.task_type, starts_with=procedure.procedure_id + SEPARATOR)
         found = [read_evidence(attributes(row)) for row in rows]
         return sorted(found, key=lambda one: (one.proposed_at, one.agent_id, one.run_id))
-
-    def has_proposed(self, procedure: Procedure, agent_id: str, run_id: str) -> bool:
-        """Whether this run counts among its evidence."""
-        entry = proposal_entry(procedure.procedure_id, agent_id, run_id)
-        return self._row(procedure.task_type, entry) is not None
 
     def in_state(self, state: ProcedureState) -> Read[Procedure]:
         """Every procedure of the tenant in *state*, longest unused first."""
@@ -152,57 +152,13 @@ class DynamoProcedures:
     def record(self, result: RunResult) -> ResultWritten:
         """Count a run once, in one transaction with the row that says so."""
         checks = self._checks(result.user_ref, result.ended_at)
-        fixed = [self._result_put(result), *checks]
-        counted = [self._counted(procedure, _passed_over()) for procedure in result.passed_over]
-        if result.applied is not None:
-            counted.append(self._counted(result.applied, _applied(result, result.applied)))
-        failed = self._transactions.write([*fixed, *counted])
+        fixed = [self._rows_of_runs.result(result), *checks]
+        failed = self._transactions.write([*fixed, *self._rows_of_runs.counts(result)])
         if any(failed[1 : len(fixed)]):
             return "erased"
         if any(failed[:1]):
             return "duplicate"
         return "moved" if any(failed) else "recorded"
-
-    def _counted(self, procedure: Procedure, change: dict[str, Any]) -> Item:
-        """A count for the very steps that were read, as long as results count for them."""
-        states = {f":state{n}": state for n, state in enumerate(sorted(COUNTED))}
-        held = names("state", "steps_sha256", "revision") | change["ExpressionAttributeNames"]
-        values = item({":sha": procedure.steps_sha256, ":one": 1} | states) | change["ExpressionAttributeValues"]
-        return {
-            "Update": {
-                "TableName": self._table,
-                "Key": self._items.key(procedure.task_type, procedure.procedure_id),
-                "UpdateExpression": change["UpdateExpression"],
-                "ConditionExpression": f"#steps_sha256 = :sha AND #state IN ({', '.join(states)})",
-                "ExpressionAttributeNames": held,
-                "ExpressionAttributeValues": values,
-            }
-        }
-
-    def _result_put(self, result: RunResult) -> Item:
-        applied = result.applied
-        held = {
-            "procedure_id": applied.procedure_id if applied else None,
-            "succeeded": result.succeeded if applied else None,
-            "steps_sha256": applied.steps_sha256 if applied else None,
-            "passed_over": [procedure.procedure_id for procedure in result.passed_over],
-            "user_ref": result.user_ref,
-            "ended_at": result.ended_at,
-            "expires_at": result.expires_at,
-            "schema_version": SCHEMA_VERSION,
-        }
-        if SEPARATOR in result.agent_id or SEPARATOR in result.run_id:
-            raise CrossTenantError("an id that holds the separator reached the ledger")
-        entry = run_entry(result.agent_id, result.run_id)
-        row = {LEDGER_PARTITION_KEY: ledger_key(self._tenant_id, RESULTS), LEDGER_SORT_KEY: entry}
-        return {
-            "Put": {
-                "TableName": self._ledger_table,
-                "Item": item(row | held),
-                "ConditionExpression": "attribute_not_exists(#key)",
-                "ExpressionAttributeNames": {"#key": LEDGER_PARTITION_KEY},
-            }
-        }
 
     def _keys(self, index: str, attribute: str, value: str) -> list[Item]:
         with translating(f"dynamodb:Query on {index}"):
@@ -285,21 +241,3 @@ class DynamoProcedures:
                 "ExpressionAttributeValues": item({":known": known}),
             }
         return {"Put": put}
-
-
-def _applied(result: RunResult, procedure: Procedure) -> dict[str, Any]:
-    # Runs end in no order; an older one must not move the date back. Two at once may, by what lies between them.
-    at = max(result.ended_at, procedure.last_used_at)
-    return {
-        "UpdateExpression": f"ADD #applied :one, #succeeded :succeeded, #revision :one SET #{LAST_USED_AT} = :at",
-        "ExpressionAttributeNames": names("applied", "succeeded", LAST_USED_AT),
-        "ExpressionAttributeValues": item({":succeeded": int(result.succeeded), ":at": at}),
-    }
-
-
-def _passed_over() -> dict[str, Any]:
-    return {
-        "UpdateExpression": "ADD #passed_over :one, #revision :one",
-        "ExpressionAttributeNames": names("passed_over"),
-        "ExpressionAttributeValues": {},
-    }

@@ -39,12 +39,24 @@ def refusal(content: str) -> str | None:
         return "empty"
     if len(content) > MAX_CHARACTERS:
         return "too_long"
-    if _MEMORY.search(content) or normalise(PREAMBLE) in text or strip_memory_context(content)[1]:
+    if quotes_memory(content):
         return "memory_quoted_back"
     if len(tokens(text)) < 2 and len(_UNSEGMENTED.findall(text)) < 4:
         return "one_word"
     if _QUESTION.search(text):
         return "question"
-    if _INSTRUCTION.search(_MENTIONED.sub(" ", text)):
+    if _INSTRUCTION.search(without_quotations(text)):
         return "instruction"
     return None
+
+
+def quotes_memory(content: str) -> bool:
+    """Whether *content* repeats what a memory context said."""
+    return bool(
+        _MEMORY.search(content) or normalise(PREAMBLE) in normalise(content) or strip_memory_context(content)[1]
+    )
+
+
+def without_quotations(text: str) -> str:
+    """*text*, normalised, without what it only speaks of."""
+    return _MENTIONED.sub(" ", text)

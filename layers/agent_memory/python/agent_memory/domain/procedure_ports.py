@@ -22,13 +22,15 @@ class TaskProcedures(Model):
 class ProposalWrite(Model):
     """One transaction: the procedure as it is afterwards, and the run that proposes it.
 
-    *opens*: it is new. *ended_at*: of the run, which an erasure may be newer than."""
+    *opens*: it is new. *ended_at*: of the run, which an erasure may be newer than. *expires_at*: of the row that lets
+    a run propose once."""
 
     seen: TaskProcedures
     procedure: Procedure
     evidence: ProposalEvidence
     opens: bool
     ended_at: int
+    expires_at: int
 
 
 class RunResult(Model):
@@ -54,7 +56,11 @@ class Procedures(Protocol):
         """Every procedure of a task type, read consistently. An unreadable one raises AgentMemoryError."""
 
     def propose(self, change: ProposalWrite) -> ProposalWritten:
-        """Write *change* if the task type is still as it was seen, and no tombstone is newer than the run."""
+        """Write *change* if the task type is still as it was seen, the run has proposed nothing yet, and no tombstone
+        is newer than it."""
+
+    def proposal_of(self, agent_id: str, run_id: str) -> Procedure | None:
+        """The procedure that a run proposed, as it is now; None when it proposed none, or it is gone."""
 
     def get(self, task_type: str, procedure_id: str) -> Procedure | None:
         """One procedure, read consistently."""
@@ -64,9 +70,6 @@ class Procedures(Protocol):
 
     def proposed_by(self, procedure: Procedure) -> list[ProposalEvidence]:
         """The runs that proposed it, oldest first, every page."""
-
-    def has_proposed(self, procedure: Procedure, agent_id: str, run_id: str) -> bool:
-        """Whether this run counts among its evidence."""
 
     def in_state(self, state: ProcedureState) -> Read[Procedure]:
         """Every procedure of the tenant in *state*, longest unused first, read consistently."""
