@@ -11,6 +11,7 @@ from constructs import Construct
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, on_registry
+from stacks.review import ProcedureReview
 from stacks.settings import Deployment
 from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
 
@@ -28,9 +29,12 @@ class AccessStack(cdk.Stack):
         )
         self._deployment = deployment
         look_up_knowledge_ids(self, deployment)
+        self._layers = Layers(self, "Layers", deployment=deployment)
         bootstrap = self._bootstrap()
-        self._operators(bootstrap)
-        self._parameters(bootstrap)
+        review = ProcedureReview(self, "Review", deployment=deployment, layers=self._layers)
+        self._operators(bootstrap, review)
+        self._reviewers(review)
+        self._parameters(bootstrap, review)
 
     def _bootstrap(self) -> MemoryFunction:
         function = MemoryFunction(
@@ -38,7 +42,7 @@ class AccessStack(cdk.Stack):
             "Bootstrap",
             folder="bootstrap",
             deployment=self._deployment,
-            layers=Layers(self, "Layers", deployment=self._deployment),
+            layers=self._layers,
             timeout=cdk.Duration.seconds(30),
             # CPU grows with memory, and an agent is waiting.
             memory=1769,
@@ -51,10 +55,9 @@ class AccessStack(cdk.Stack):
         function.may_publish()
         return function
 
-    def _operators(self, bootstrap: MemoryFunction) -> None:
+    def _operators(self, bootstrap: MemoryFunction, review: ProcedureReview) -> None:
         names = self._deployment.names
         uploads = f"{names.bucket_arn(names.transcripts_bucket)}/*"
-        root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
         ledger = names.table_arn(names.ledger_table)
         client_source = {"StringLike": {"events:source": f"{contract.CLIENT_SOURCE_PREFIX}*"}}
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
@@ -66,8 +69,9 @@ class AccessStack(cdk.Stack):
             managed_policy_name=f"agent-memory-{names.env}-operator",
             description="What the agent-memory command needs: recall, emit, look at and redrive any tenant's runs",
             statements=[
-                _may(["ssm:GetParametersByPath"], [root, f"{root}/"]),
+                self._may_look_up(),
                 _may(["lambda:InvokeFunction"], [bootstrap.function_arn]),
+                *review.statements(),
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
@@ -85,7 +89,22 @@ class AccessStack(cdk.Stack):
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
-    def _parameters(self, bootstrap: MemoryFunction) -> None:
+    def _reviewers(self, review: ProcedureReview) -> None:
+        env = self._deployment.names.env
+        iam.ManagedPolicy(
+            self,
+            "Reviewer",
+            managed_policy_name=f"agent-memory-{env}-reviewer",
+            description="What people and agents need who decide on procedures, and no more",
+            statements=[self._may_look_up(), *review.statements()],
+        )
+
+    def _may_look_up(self) -> iam.PolicyStatement:
+        names = self._deployment.names
+        root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
+        return _may(["ssm:GetParametersByPath"], [root, f"{root}/"])
+
+    def _parameters(self, bootstrap: MemoryFunction, review: ProcedureReview) -> None:
         names = self._deployment.names
         values = {
             "bootstrap-function": bootstrap.function_name,
@@ -105,6 +124,8 @@ class AccessStack(cdk.Stack):
             "procedures-table": names.procedures_table,
             "refused-queue": names.queue_url("refused"),
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
+            "review-function": review.function.function_name,
+            "review-url": review.url,
             "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,

@@ -16,6 +16,7 @@ from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.queues import EventQueue, queue
+from stacks.review import ReviewNotices
 from stacks.settings import Deployment
 from stacks.wildcards import DETECT_PII, EXECUTIONS, acknowledge
 from stacks.workflow import Workflow
@@ -53,6 +54,7 @@ class ConsolidationStack(cdk.Stack):
         self._machine = self._consolidation()
         self._intake = self._accepted_runs()
         self._retrievals = self._recorded_retrievals()
+        self._notices = ReviewNotices(self, "Reviews", deployment=deployment, bus=self._bus)
         self._ingestion = Ingestion(self, "FactIngestion", deployment=deployment, function=self._function("Ingestion"))
         self._alarms()
 
@@ -176,6 +178,7 @@ class ConsolidationStack(cdk.Stack):
         for construct_id, metric in failures:
             alarms.when_any(construct_id, metric, meaning="A consolidation did not end well")
         self._ingestion.watch(alarms)
+        self._notices.watch(alarms)
         waiting = (
             ("IntakeDeadLetters", self._intake.dead_letters, "Runs that accept_run could not take are waiting"),
             (

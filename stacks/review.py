@@ -24,6 +24,8 @@ FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 TIMEOUT: Final = 30
 # IAM's name for "this call came through the function's URL, signed".
 SIGNED: Final = {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}}
+# A direct invocation could bring a request context of its own making.
+THROUGH_URL: Final = {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 
 
 class ReviewNotices(Construct):
@@ -47,7 +49,9 @@ class ReviewNotices(Construct):
             event_pattern=events.EventPattern(
                 source=[contract.OWN_SOURCE], detail_type=[contract.PROCEDURE_AWAITING_REVIEW]
             ),
-            targets=[targets.SnsTopic(self.topic, message=_notice(), dead_letter_queue=self.dead_letters)],
+            targets=[
+                targets.SnsTopic(self.topic, message=_notice(deployment.env), dead_letter_queue=self.dead_letters)
+            ],
         )
 
     def watch(self, alarms: Alarms) -> None:
@@ -77,23 +81,25 @@ class ProcedureReview(Construct):
         self.function.may_use(DETECT_PII)
         self.function.may_embed(deployment.embedding_model_id)
         self.function.may_publish()
+        self._direct = deployment.caller_auth == "platform"
         self.url = self.function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.AWS_IAM).url
 
     def statements(self) -> list[iam.PolicyStatement]:
         """What a reviewer needs. A signed call of a URL needs both actions."""
         arn = [self.function.function_arn]
+        when = None if self._direct else THROUGH_URL
         return [
-            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arn),
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arn, conditions=when),
             iam.PolicyStatement(actions=["lambda:InvokeFunctionUrl"], resources=arn, conditions=SIGNED),
         ]
 
 
-def _notice() -> events.RuleTargetInput:
+def _notice(env: str) -> events.RuleTargetInput:
     field = events.EventField.from_path
     return events.RuleTargetInput.from_text(
-        f"A procedure awaits review in {field('$.detail.environment')}. "
+        f"A procedure awaits review in {env}. "
         f"Tenant {field('$.detail.tenant_id')}, task type {field('$.detail.task_type')}, "
         f"state {field('$.detail.state')}, runs that proposed it: {field('$.detail.evidence')}. "
         f"Look at it: agent-memory procedures show {field('$.detail.procedure_id')} "
-        f"--tenant {field('$.detail.tenant_id')}"
+        f"--tenant {field('$.detail.tenant_id')} --env {env}"
     )

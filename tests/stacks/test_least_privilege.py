@@ -45,6 +45,7 @@ MAY = {
     "record_feedback": set(),
     "park_run": set(),
     "record_retrieval": INTAKE,
+    "review_procedure": {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "events:PutEvents"},
     "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents", "secretsmanager:GetSecretValue"},
 }
 # Rows of the registry are nobody's data.

@@ -108,6 +108,8 @@ PARAMETER_NAMES: Final = (
     "refused-queue",
     "retrievals-dead-letters",
     "retrievals-queue",
+    "review-function",
+    "review-url",
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",

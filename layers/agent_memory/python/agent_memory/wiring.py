@@ -7,7 +7,7 @@ Adapters are imported inside the properties so that a function loads only what i
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -172,6 +172,12 @@ class Services:
             unsupported_language=s.pii_unsupported_language,
         )
 
+    def scrubbed(self, texts: Sequence[str]) -> list[str]:
+        """*texts* without personal data and secrets, in their order."""
+        from agent_memory.domain.privacy import scrub_texts
+
+        return list(scrub_texts(texts, self.detector, self.privacy_policy).texts)
+
     @cached_property
     def chat_model(self) -> "BedrockChatModel":
         from agent_memory.aws.chat_model import BedrockChatModel
@@ -213,13 +219,10 @@ class Services:
     def distillery(self) -> "Distillery":
         """The deployment's way to distil a run."""
         from agent_memory.domain.distillery import Distillery
-        from agent_memory.domain.privacy import scrub_texts
 
         s = self.settings
         model = self.chat_model if s.distiller == "model" else None
-        scrub = (
-            (lambda texts: scrub_texts(texts, self.detector, self.privacy_policy).texts) if s.scrub_transcript else None
-        )
+        scrub = self.scrubbed if s.scrub_transcript else None
         return Distillery(model, max_tokens=s.distil_max_tokens, min_confidence=s.run_min_confidence, scrub=scrub)
 
     @cached_property
