@@ -29,6 +29,7 @@ TIMEOUTS: Final = {
     "pii_scrubbing": 120,
     "store_episode": 60,
     "fact_confirmation": 60,
+    "propose_procedure": 120,
     "ingestion": 300,
     "record_feedback": 30,
     "park_run": 30,
@@ -94,7 +95,8 @@ class ConsolidationStack(cdk.Stack):
                 "PiiScrubbingFunction": scrub,
                 "StoreEpisodeFunction": store,
                 "FactConfirmationFunction": self._fact_confirmation(),
-                "RecordFeedbackFunction": self._function("RecordFeedback"),
+                "ProposeProcedureFunction": self._propose_procedure(),
+                "RecordFeedbackFunction": self._record_feedback(),
                 "ParkRunFunction": self._park_run,
             },
             substitutions={"BusName": self._deployment.names.bus, "Source": contract.OWN_SOURCE},
@@ -117,6 +119,18 @@ class ConsolidationStack(cdk.Stack):
         if judge:
             may_ask(confirm, judge)
         return confirm
+
+    def _propose_procedure(self) -> MemoryFunction:
+        propose = self._function("ProposeProcedure", memory=1024)
+        propose.may_embed(self._deployment.embedding_model_id)
+        # Reviewers are told of what waits for them.
+        propose.may_publish()
+        return propose
+
+    def _record_feedback(self) -> MemoryFunction:
+        feedback = self._function("RecordFeedback")
+        feedback.may_publish()
+        return feedback
 
     def _accepted_runs(self) -> EventQueue:
         names = self._deployment.names

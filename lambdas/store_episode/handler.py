@@ -22,4 +22,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     ids = ticket.model_dump(include={"tenant_id", "agent_id", "run_id", "attempt"})
     logger.info("episode written", extra={**ids, **stored.model_dump()})
     decided = ticket.decided(stored.decision, stored.reason)
-    return decided.model_copy(update={"fact_indexes": stored.fact_indexes}).model_dump()
+    follows = {"fact_indexes": stored.fact_indexes, "proposal": stored.proposal}
+    return decided.model_copy(update=follows).model_dump()

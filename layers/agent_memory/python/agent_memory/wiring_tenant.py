@@ -45,7 +45,11 @@ class TenantServices:
 
         s = self._settings
         return DynamoLedger(
-            self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
+            self._client("dynamodb"),
+            table=s.ledger_table,
+            episodes_table=s.episodes_table,
+            procedures_table=s.procedures_table,
+            tenant_id=self.tenant_id,
         )
 
     @cached_property

@@ -47,12 +47,14 @@ class StoreRules(NamedTuple):
 
 
 class StoredRun(Model):
-    """What became of a run. *counts*: what was cut, left out or not embedded. *fact_indexes*: facts to confirm."""
+    """What became of a run. *counts*: what was cut, left out or not embedded. *fact_indexes*: facts to confirm.
+    *proposal*: whether there is a procedure to propose."""
 
     decision: StoreDecision
     reason: str | None = None
     counts: Mapping[str, int] = {}
     fact_indexes: tuple[int, ...] = ()
+    proposal: Literal["candidate", "none"] = "none"
 
 
 def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: int) -> StoredRun:
@@ -74,7 +76,14 @@ def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: i
     # A duplicate has them too: the run may have ended between its episode and its facts.
     teaches = written != "erased" and distillation.artifacts.outcome is Outcome.COMPLETED
     indexes = tuple(range(len(distillation.artifacts.facts))) if teaches else ()
-    return _settled(ticket, doors, StoredRun(decision=written, counts=dict(counts), fact_indexes=indexes))
+    proposes = teaches and claim.task_type is not None and distillation.artifacts.procedure is not None
+    stored = StoredRun(
+        decision=written,
+        counts=dict(counts),
+        fact_indexes=indexes,
+        proposal="candidate" if proposes else "none",
+    )
+    return _settled(ticket, doors, stored)
 
 
 _STATES = {

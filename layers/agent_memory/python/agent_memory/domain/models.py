@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +119,8 @@ class RunTicket(Model):
     """What travels between the states of the consolidation machine: ids, pointers and decisions, no content.
 
     *claim_key*, *artifacts_key*, *scrubbed_key*: objects in the transcripts bucket. *reason*: a short code.
-    *fact_indexes*: which facts of the scrubbed distillation may be confirmed, one ConfirmFact each.
+    *fact_indexes*: which facts of the scrubbed distillation may be confirmed, one ConfirmFact each. *proposal*: the
+    word by which the run goes to ProposeProcedure, `candidate`, or past it, `none`.
     """
 
     tenant_id: str
@@ -132,6 +134,7 @@ class RunTicket(Model):
     reason: str | None = None
     step: str | None = None
     fact_indexes: tuple[int, ...] = ()
+    proposal: Literal["candidate", "none"] = "none"
 
     def decided(self, decision: str, reason: str | None = None, **pointers: str) -> "RunTicket":
         """Return the ticket with the word that the next Choice reads."""
