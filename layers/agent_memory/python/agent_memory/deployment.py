@@ -10,6 +10,7 @@ from agent_memory.wiring import Services
 if TYPE_CHECKING:
     from agent_memory.aws.queues import DeadLetters
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
+    from agent_memory.aws.reviews import Reviews
 
 
 class Deployment:
@@ -36,6 +37,17 @@ class Deployment:
         from agent_memory.aws.remote import BootstrapFunction
 
         return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
+
+    @cached_property
+    def reviews(self) -> "Reviews":
+        """The review function, called the way that the deployment knows its callers by."""
+        from agent_memory.aws.reviews import DirectReviews, SignedReviews
+
+        if self.services.settings.caller_auth == "principal":
+            url = self.directory.name("review-url")
+            return SignedReviews(self.clients.session, url=url, timeout_seconds=self._timeout_seconds)
+        function = self.directory.name("review-function")
+        return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
 
     def events(self, tenant_id: str) -> "ClientEvents":
         """The bus, under the source of *tenant_id*."""

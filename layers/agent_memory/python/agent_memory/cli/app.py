@@ -16,6 +16,7 @@ from agent_memory.cli import (
     ingestion,
     local_runtime,
     parked,
+    procedures,
     recall,
 )
 from agent_memory.cli.screen import Output, printable
@@ -65,6 +66,7 @@ app = typer.Typer(
 app.add_typer(local_runtime.app, name="local")
 app.add_typer(episodes.app, name="episodes")
 app.add_typer(facts.app, name="facts")
+app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.add_typer(dead_letters.app, name="dead-letters")

@@ -68,9 +68,7 @@ def _sha256(value: object, *, required: bool) -> str:
     if value is None and not required:
         return ""
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise RefusedInputError(
-            "steps_sha256", "must be the hash of the steps you read, as procedures show has it"
-        )
+        raise RefusedInputError("steps_sha256", "must be the hash of the steps you read, as procedures show has it")
     return value
 
 
