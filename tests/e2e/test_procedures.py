@@ -14,7 +14,7 @@ from local import runtime
 pytestmark = pytest.mark.e2e
 
 TENANT, AGENT, TASK_TYPE = "meadow", "seed-desk", "seed-order"
-TITLE = "Order seed from the cooperative"
+TITLE = "How seed is ordered from the cooperative"
 STEPS = [
     "Check the stock list for the variety.",
     "Compare the price of the cooperative with last year's.",
