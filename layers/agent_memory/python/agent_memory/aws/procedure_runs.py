@@ -1,5 +1,6 @@
 """What lets a run propose once and count once: its rows in the ledger, and the counts on the procedures."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from agent_memory.aws.item_codec import Item, item, names
@@ -79,11 +80,11 @@ class RunRows:
         entry = run_entry(agent_id, run_id)
         return item({LEDGER_PARTITION_KEY: ledger_key(self._tenant_id, kind), LEDGER_SORT_KEY: entry})
 
-    def _first(self, key: Item, held: dict[str, object]) -> Item:
+    def _first(self, key: Item, held: Mapping[str, object]) -> Item:
         return {
             "Put": {
                 "TableName": self._ledger_table,
-                "Item": key | item(held | {"schema_version": SCHEMA_VERSION}),
+                "Item": key | item({**held, "schema_version": SCHEMA_VERSION}),
                 "ConditionExpression": "attribute_not_exists(#key)",
                 "ExpressionAttributeNames": {"#key": LEDGER_PARTITION_KEY},
             }

@@ -192,24 +192,28 @@ def _procedure(value: object, evidence: Evidence, counts: Counter[str]) -> Candi
     entry = next(iter(_listed(value)), None)
     if entry is None:
         return None
+    candidate, reason = _read_procedure(entry, evidence, counts)
+    if candidate is None:
+        counts["procedures_rejected"] += 1
+        counts[f"procedures_rejected_{reason}"] += 1
+    return candidate
+
+
+def _read_procedure(entry: object, evidence: Evidence, counts: Counter[str]) -> tuple[CandidateProcedure | None, str]:
+    """The procedure of one entry, or why there is none."""
     if not isinstance(entry, Mapping):
-        return _no_procedure("not_an_object", counts)
+        return None, "not_an_object"
     title = _line(entry.get("title", entry.get("name")), counts)
     given = _listed(entry.get("steps"))
     if len(given) > MAX_STEPS:
         # The first forty of a hundred steps are another procedure.
-        return _no_procedure("too_many_steps", counts)
+        return None, "too_many_steps"
     steps = tuple(_steps(given, counts))
     if not title or not steps:
-        return _no_procedure("no_steps" if title else "no_title", counts)
+        return None, "no_steps" if title else "no_title"
     if ordered_by_tools(steps, evidence):
-        return _no_procedure("order_of_a_tool", counts)
-    return CandidateProcedure(title=title, steps=steps, from_tools=steps_of_tools(steps, evidence))
-
-
-def _no_procedure(reason: str, counts: Counter[str]) -> None:
-    counts["procedures_rejected"] += 1
-    counts[f"procedures_rejected_{reason}"] += 1
+        return None, "order_of_a_tool"
+    return CandidateProcedure(title=title, steps=steps, from_tools=steps_of_tools(steps, evidence)), ""
 
 
 def _steps(given: list[object], counts: Counter[str]) -> Iterator[str]:

@@ -247,7 +247,8 @@ class _Proposal:
 _WORDS: dict[ProcedureState, ProposalDecision] = {
     ProcedureState.REJECTED: "rejected_before",
     ProcedureState.RETIRED: "retired_before",
-} | dict.fromkeys(QUEUED | OFFERED, "seen_again")
+    **dict.fromkeys(QUEUED | OFFERED, "seen_again"),
+}
 
 
 def _standing(procedure: Procedure) -> tuple[int, int, str]:
