@@ -6,15 +6,15 @@ order: the most specific type wins. Without one, the procedures whose task is ne
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from agent_memory.domain.deadlines import Reads, started
 from agent_memory.domain.models import Vector
 from agent_memory.domain.ports import Read
-from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.procedures import (
+    PROCEDURAL,
     Procedure,
     ProcedureRules,
     failing,
@@ -26,7 +26,9 @@ from agent_memory.domain.procedures import (
 )
 from agent_memory.domain.recall_request import ProcedureRecallRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
-from agent_memory.domain.retrievals import PROCEDURAL
+
+if TYPE_CHECKING:  # what writes procedures is not what a recall loads
+    from agent_memory.domain.procedure_ports import Procedures
 
 # Share of the budget by which the procedures must be there.
 PROCEDURES_BY = 0.9
@@ -67,7 +69,7 @@ class ProceduralRecall:
     def __init__(
         self,
         request: RecallRequest,
-        procedures: Callable[[], Procedures],
+        procedures: Callable[[], "Procedures"],
         reads: Reads,
         *,
         draw: str,
@@ -195,7 +197,7 @@ def drawn(procedure_id: str, draw: str) -> float:
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 
-def _offered(procedures: Callable[[], Procedures], task_type: str | None) -> Callable[[], Read[Procedure]]:
+def _offered(procedures: Callable[[], "Procedures"], task_type: str | None) -> Callable[[], Read[Procedure]]:
     return lambda: procedures().offered(task_type)
 
 

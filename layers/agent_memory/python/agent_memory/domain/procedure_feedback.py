@@ -14,10 +14,9 @@ from agent_memory.domain.ports import Ledger
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures, RunResult
 from agent_memory.domain.procedure_transitions import settled
-from agent_memory.domain.procedures import COUNTED, Procedure, ProcedureRules, ProcedureState
+from agent_memory.domain.procedures import COUNTED, PROCEDURAL, Procedure, ProcedureRules, ProcedureState
 from agent_memory.domain.retention import RetentionRules
 
-PROCEDURAL = "procedural"
 ROUNDS = 10
 FIRST_REST, LONGEST_REST = 0.05, 1.0
 

@@ -12,6 +12,8 @@ from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.retention import DAY_SECONDS
 
+# The tier, as recalls and memory contexts name it.
+PROCEDURAL = "procedural"
 MAX_HISTORY = 50
 MAX_PROPOSERS = 50
 # The normal quantile of a two-sided interval of 95 %.

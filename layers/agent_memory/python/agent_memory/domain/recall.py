@@ -4,7 +4,7 @@ Whatever can't be read in time is named in `degraded`; a recall answers in every
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -15,14 +15,16 @@ from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.procedural_recall import FoundProcedure, ProceduralRecall
-from agent_memory.domain.procedure_ports import Procedures
+from agent_memory.domain.procedures import PROCEDURAL
 from agent_memory.domain.ranking import Candidate, Ranking, collapse, rank
 from agent_memory.domain.recall_request import RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, context_of, iso, within_budget
 from agent_memory.domain.recalled_episodes import FoundEpisode, explained_episodes, remembered_episode
-from agent_memory.domain.retrievals import PROCEDURAL
 from agent_memory.domain.semantic_recall import ELSEWHERE, FactDoors, FoundFacts, SemanticRecall
 from agent_memory.domain.vectors import unit
+
+if TYPE_CHECKING:  # what writes procedures is not what a recall loads
+    from agent_memory.domain.procedure_ports import Procedures
 
 # Shares of the budget by which each step must be over; what is left is for ranking and assembly.
 READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
@@ -38,7 +40,7 @@ class RecallDoors(NamedTuple):
     embedder: Callable[[], Embedder]
     publish: Callable[[str, Mapping[str, object]], None]
     semantic: FactDoors | None = None
-    procedural: Callable[[], Procedures] | None = None
+    procedural: Callable[[], "Procedures"] | None = None
 
 
 class Recalled(Model):

@@ -7,9 +7,10 @@ from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import instant
 from agent_memory.domain.keys import identifier, label, tenant_identifier
 from agent_memory.domain.models import Model, RetrievedMemory
+from agent_memory.domain.procedures import PROCEDURAL
 from agent_memory.domain.retention import DAY_SECONDS
 
-EPISODIC, PROCEDURAL = "episodic", "procedural"
+EPISODIC = "episodic"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
