@@ -77,11 +77,17 @@ def decays_at(
     expires_at: int,
     access_count: int = 0,
     last_access_at: int | None = None,
+    kept_until: int | None = None,
     decay: DecayRules,
     retention: RetentionRules,
     now: int,
 ) -> int:
-    """Return when the nightly plan must look at an episode that is not pinned: the earliest of its three dates."""
+    """Return when the nightly plan must look at an episode that is not pinned: the earliest of its three dates.
+
+    *kept_until*: neither a failure nor a low relevance counts before; the expiry always does.
+    """
+    expiry = removal_due_at(min(ended_at, now), Outcome.UNKNOWN, expires_at, retention)
     must = removal_due_at(min(ended_at, now), outcome, expires_at, retention)
     fades = below_threshold_at(ended_at, access_count, last_access_at, decay, now=now)
-    return must if fades is None else min(must, fades)
+    due = must if fades is None else min(must, fades)
+    return min(expiry, max(due, kept_until or due))
