@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+from datetime import UTC, datetime
 
 from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
@@ -140,3 +141,29 @@ def fact_id(tenant_id: str, domain: str, agent_id: str, run_id: str, position: i
     """Id of the fact that the candidate at *position* of a run opens (f- and 32 hex digits)."""
     parts = SEPARATOR.join((tenant_id, domain, agent_id, run_id, str(position)))
     return "f-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def night_of(now: int) -> str:
+    """Id of the night that begins at *now* (epoch seconds), by its date in UTC."""
+    return datetime.fromtimestamp(now, UTC).strftime("n-%Y-%m-%d")
+
+
+def night_prefix(run_id: str) -> str:
+    """S3 prefix of a lifecycle run's own objects in the archive bucket, with its closing slash."""
+    return f"lifecycle/{run_id}/"
+
+
+def room_prefix(run_id: str, room: str) -> str:
+    """S3 prefix of one kind of slices of a run (`look`, `plan`, `expire`, `merge`, `prune`, `facts`, `rollback`,
+    `done/<step>`), with its closing slash."""
+    return f"{night_prefix(run_id)}{room}/"
+
+
+def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of a slice of one tenant."""
+    return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
+
+
+def archive_prefix(tenant_id: str, run_id: str) -> str:
+    """S3 prefix of what a lifecycle run archived of one tenant, with its closing slash."""
+    return f"archive/{tenant_id}/{run_id}/"
