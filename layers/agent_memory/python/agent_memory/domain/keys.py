@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
@@ -117,6 +118,17 @@ def claim_key(tenant_id: str, agent_id: str, run_id: str, content_sha256: str) -
 def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
     """S3 prefix of a parked run in the parked bucket, with its closing slash."""
     return f"parked/{tenant_id}/{agent_id}/{run_id}/"
+
+
+def archive_root(tenant_id: str) -> str:
+    """S3 prefix of everything of a tenant in the archive bucket, with its closing slash; below it the night's id."""
+    return f"archive/{tenant_id}/"
+
+
+def summary_id(sources: Iterable[tuple[str, str]]) -> str:
+    """Id of what was merged from these (agent_id, run_id): m- and 32 hex digits, whatever their order."""
+    parts = "\n".join(sorted(run_entry(*source) for source in sources))
+    return "m-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
 def execution_name(tenant_id: str, agent_id: str, run_id: str, attempt: int) -> str:
