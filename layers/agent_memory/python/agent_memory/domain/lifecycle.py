@@ -178,6 +178,13 @@ class Plan(Model):
         return tuple(tenant.tenant_id for tenant in self.tenants if tenant.held)
 
 
+class TenantSlice(Model):
+    """A whole tenant. Room `rollback`: the quality gate writes one for each tenant that got worse."""
+
+    tenant_id: str
+    name: str = "all"
+
+
 class Done(MemoryKey):
     """What came of one plan item, or of something the step did by itself (a summary that it created)."""
 
@@ -202,7 +209,8 @@ class SliceResult(Model):
 class NightTicket(Model):
     """What travels between the states of the machine. *work*: how far a step that loops has come; its own business.
 
-    The prefixes are what the machine's maps list in *bucket*.
+    The prefixes are what the machine's maps list in *bucket*; *rooms* says of each of them `some` or `none`, because
+    an empty listing is no input of a map. *quality*: `not_run`, `pass` or `fail`.
     """
 
     run: LifecycleRun
@@ -213,6 +221,7 @@ class NightTicket(Model):
     prune_prefix: str
     facts_prefix: str
     rollback_prefix: str
+    rooms: Mapping[str, str] = {}
     decision: str = ""
     reason: str | None = None
     quality: str = "not_run"
@@ -224,7 +233,10 @@ class NightTicket(Model):
 
 
 class SliceTicket(Model):
-    """What one child of a map gets: the run and the object that holds its slice."""
+    """What one child of a map gets: the run and the object that holds its slice. *after*, *decision*: for a child
+    that is called again while it answers `more`."""
 
     run: LifecycleRun
     key: str
+    after: str = ""
+    decision: str = ""
