@@ -22,6 +22,7 @@ class Settings(BaseModel):
     transcripts_bucket: str
     parked_bucket: str
     knowledge_bucket: str
+    archive_bucket: str = ""
     bus: str
     tenant_role: str
     user_key_secret: str

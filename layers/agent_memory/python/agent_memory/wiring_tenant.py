@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from agent_memory.settings import Settings
 
 if TYPE_CHECKING:
+    from agent_memory.aws.archive import S3Archive
     from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.facts import DynamoFacts
@@ -37,6 +39,26 @@ class TenantServices:
             tenant_id=self.tenant_id,
             due_shards=s.due_shards,
         )
+
+    @cached_property
+    def episode_shelf(self) -> "DynamoEpisodeShelf":
+        """The episodes, for functions that merge, remove or bring back."""
+        from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
+
+        s = self._settings
+        return DynamoEpisodeShelf(
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def archive(self) -> "S3Archive":
+        from agent_memory.aws.archive import S3Archive
+
+        return S3Archive(self._client("s3"), bucket=self._settings.archive_bucket, tenant_id=self.tenant_id)
 
     @cached_property
     def ledger(self) -> "DynamoLedger":

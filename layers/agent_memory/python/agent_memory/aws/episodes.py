@@ -119,13 +119,15 @@ class DynamoEpisodes:
             ExpressionAttributeValues={f":{name}": held for name, held in kept.items()},
         )
 
-    def _update(self, agent_id: str, run_id: str, **expression: Any) -> bool:
+    def _update(
+        self, agent_id: str, run_id: str, *, condition: str = "attribute_exists(#key)", **expression: Any
+    ) -> bool:
         with translating("dynamodb:UpdateItem on the episodes table"):
             try:
                 self._client.update_item(
                     TableName=self._table,
                     Key=self._key(agent_id, run_id),
-                    ConditionExpression="attribute_exists(#key)",
+                    ConditionExpression=condition,
                     **expression,
                 )
             except ClientError as error:

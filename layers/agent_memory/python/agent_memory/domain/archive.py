@@ -68,9 +68,11 @@ class Archived(Model):
 
 
 class Lease(Model):
-    """The dates of a memory that comes back: no night may take it before *kept_until*."""
+    """The dates of a memory that comes back: no night may take it before *kept_until*, and one looks at it again at
+    *decays_at*. *expires_at* None: its expiry stays as it was."""
 
     kept_until: int
+    decays_at: int
     expires_at: int | None = None
 
 
