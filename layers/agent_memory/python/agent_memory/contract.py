@@ -11,6 +11,7 @@ OWN_SOURCE: Final = "agent-memory"
 RUN_ENDED: Final = "Agent Run Ended"
 RUN_CONSOLIDATED: Final = "Run Consolidated"
 MEMORY_RETRIEVED: Final = "Memory Retrieved"
+LIFECYCLE_FINISHED: Final = "Lifecycle Finished"
 
 # Physical names are "<name>-<environment>".
 BUS: Final = "agent-memory"
@@ -61,10 +62,13 @@ LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
-# and the last report of the ingestion machine.
+# and the last report of the ingestion machine. `stored`: agents that stored something since a night looked at them,
+# entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals.
 REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
+REGISTRY_STORED: Final = "stored"
+REGISTRY_LIFECYCLE: Final = "lifecycle"
 
 # A message that was received this often without success goes to the dead letters.
 MAX_RECEIVES: Final = 5

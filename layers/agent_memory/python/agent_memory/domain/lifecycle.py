@@ -56,6 +56,8 @@ class LifecycleRun(Model):
 
     *now*: epoch seconds, the same for every step. *since*: start of the last completed night, 0 before the first.
     *settings_hash*: of the decay and retention settings it goes by. *owner*: execution that holds the lock.
+    *rewriting*: these settings are not those by which the stored dates were made, which are rewritten slice by slice.
+    *changed*: they are not, and nobody approved that yet, so that nothing is written.
     """
 
     night: str = Field(pattern=r"^n-\d{4}-\d{2}-\d{2}$")
@@ -64,7 +66,14 @@ class LifecycleRun(Model):
     now: int
     since: int = 0
     settings_hash: str
+    rewriting: bool = False
+    changed: bool = False
     dry_run: bool = False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether anything in a store may change at all."""
+        return not self.dry_run and not self.changed
 
     @property
     def run_id(self) -> str:
@@ -87,17 +96,17 @@ class MemoryKey(Model):
 class PlanItem(MemoryKey):
     """What is meant to happen to one episode. *group*: id of the group that it goes with (merge, collapse).
 
-    *score*: its relevance in [0, 1] at the time of the run. *decays_at*: its date, recomputed; for `move_date` the
-    new one. *seen_decays_at*: the date as it was stored, None when there was none. *seen_access*: its access count.
+    *score*: its relevance in [0, 1] at the time of the run. *decays_at*: for `move_date` the new date, else as it was
+    recomputed; None: never due. *expires_at*: its expiry under today's settings, None when it has none.
+    *counts*: whether its removal counts towards the blast radius.
     """
 
     action: Action
     reason: Reason
     score: float = 0.0
     decays_at: int | None = None
-    seen_decays_at: int | None = None
-    seen_access: int = 0
     expires_at: int | None = None
+    counts: bool = True
     group: str | None = None
 
 
