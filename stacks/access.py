@@ -11,8 +11,9 @@ from constructs import Construct
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, on_registry
+from stacks.models import may_ask
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, acknowledge
 
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
@@ -28,9 +29,11 @@ class AccessStack(cdk.Stack):
         )
         self._deployment = deployment
         look_up_knowledge_ids(self, deployment)
+        self._layers = Layers(self, "Layers", deployment=deployment)
         bootstrap = self._bootstrap()
-        self._operators(bootstrap)
-        self._parameters(bootstrap)
+        regressions = self._regression_cases()
+        self._operators(bootstrap, regressions)
+        self._parameters(bootstrap, regressions)
 
     def _bootstrap(self) -> MemoryFunction:
         function = MemoryFunction(
@@ -38,7 +41,7 @@ class AccessStack(cdk.Stack):
             "Bootstrap",
             folder="bootstrap",
             deployment=self._deployment,
-            layers=Layers(self, "Layers", deployment=self._deployment),
+            layers=self._layers,
             timeout=cdk.Duration.seconds(30),
             # CPU grows with memory, and an agent is waiting.
             memory=1769,
@@ -51,7 +54,29 @@ class AccessStack(cdk.Stack):
         function.may_publish()
         return function
 
-    def _operators(self, bootstrap: MemoryFunction) -> None:
+    def _regression_cases(self) -> MemoryFunction:
+        judge = self._deployment.judge_model_id
+        function = MemoryFunction(
+            self,
+            "RegressionCases",
+            folder="regression_cases",
+            deployment=self._deployment,
+            layers=self._layers,
+            timeout=cdk.Duration.seconds(300),
+            memory=1024,
+            calls_model=bool(judge),
+        )
+        function.may_reach_tenants()
+        function.may_embed(self._deployment.embedding_model_id)
+        function.may_retrieve()
+        # What a person writes into a case is scrubbed, and the user it is asked as becomes a pseudonym.
+        function.may_use(DETECT_PII)
+        function.may_name_users()
+        if judge:
+            may_ask(function, judge)
+        return function
+
+    def _operators(self, bootstrap: MemoryFunction, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         uploads = f"{names.bucket_arn(names.transcripts_bucket)}/*"
         root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
@@ -67,7 +92,7 @@ class AccessStack(cdk.Stack):
             description="What the agent-memory command needs: recall, emit, look at and redrive any tenant's runs",
             statements=[
                 _may(["ssm:GetParametersByPath"], [root, f"{root}/"]),
-                _may(["lambda:InvokeFunction"], [bootstrap.function_arn]),
+                _may(["lambda:InvokeFunction"], [bootstrap.function_arn, regressions.function_arn]),
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
@@ -85,7 +110,7 @@ class AccessStack(cdk.Stack):
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
-    def _parameters(self, bootstrap: MemoryFunction) -> None:
+    def _parameters(self, bootstrap: MemoryFunction, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         values = {
             "bootstrap-function": bootstrap.function_name,
@@ -103,6 +128,7 @@ class AccessStack(cdk.Stack):
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
             "refused-queue": names.queue_url("refused"),
+            "regression-function": regressions.function_name,
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
             "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,

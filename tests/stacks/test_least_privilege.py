@@ -42,6 +42,12 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
+    "regression_cases": {
+        "bedrock:InvokeModel",
+        "bedrock:Retrieve",
+        "comprehend:DetectPiiEntities",
+        "secretsmanager:GetSecretValue",
+    },
     "record_feedback": set(),
     "park_run": set(),
     "record_retrieval": INTAKE,
@@ -108,7 +114,7 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion"}
+    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "RegressionCases"}
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:

@@ -97,6 +97,7 @@ PARAMETER_NAMES: Final = (
     "operator-settings",
     "parked-bucket",
     "refused-queue",
+    "regression-function",
     "retrievals-dead-letters",
     "retrievals-queue",
     "tenant-role",

@@ -9,7 +9,11 @@ from agent_memory.wiring import Services
 
 if TYPE_CHECKING:
     from agent_memory.aws.queues import DeadLetters
+    from agent_memory.aws.regression_function import RegressionFunction
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
+
+
+JUDGE_SECONDS = 300.0
 
 
 class Deployment:
@@ -36,6 +40,15 @@ class Deployment:
         from agent_memory.aws.remote import BootstrapFunction
 
         return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
+
+    @cached_property
+    def regression_function(self) -> "RegressionFunction":
+        """The function that adds and asks regression cases; a chat model may judge, so it is waited for longer."""
+        from agent_memory.aws.regression_function import RegressionFunction
+        from agent_memory.aws.remote import Clients
+
+        client = Clients(timeout_seconds=JUDGE_SECONDS).get("lambda")
+        return RegressionFunction(client, function=self.directory.name("regression-function"))
 
     def events(self, tenant_id: str) -> "ClientEvents":
         """The bus, under the source of *tenant_id*."""

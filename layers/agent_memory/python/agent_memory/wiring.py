@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.embeddings import BedrockEmbedder
     from agent_memory.aws.knowledge import BedrockKnowledge
     from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
+    from agent_memory.aws.night_files import S3NightFiles
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.tenancy import TenantSessions
@@ -189,6 +190,12 @@ class Services:
         from agent_memory.aws.registry import IngestionDesk
 
         return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def night_files(self) -> "S3NightFiles":
+        from agent_memory.aws.night_files import S3NightFiles
+
+        return S3NightFiles(self.sessions.own_client("s3"), bucket=self._named("archive_bucket"))
 
     @cached_property
     def distillery(self) -> "Distillery":

@@ -122,3 +122,9 @@ def _answers(own: TenantGate) -> tuple[CaseScore, ...]:
 def _left(ticket: NightTicket, doors: NightGate) -> list[str]:
     after = str((ticket.work or {}).get("after", ""))
     return [tenant_id for tenant_id in touched(ticket, doors.files) if tenant_id > after]
+
+
+STEPS: Final[dict[str, Callable[[NightTicket, NightGate], NightTicket]]] = {
+    "baseline": ask_before,
+    "check": ask_after,
+}
