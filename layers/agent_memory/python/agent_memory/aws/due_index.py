@@ -31,16 +31,18 @@ class DynamoDueIndex:
         self._client = client
         self._tables: Mapping[DueSource, str] = {"episodes": episodes_table, "facts": facts_table}
 
-    def page(self, source: DueSource, shard: str, *, upto: int, after: Mapping[str, object] | None) -> DuePage:
-        """One page of *shard* up to *upto*, earliest first."""
+    def page(
+        self, source: DueSource, shard: str, *, upto: int, after: Mapping[str, object] | None, begin: int = 0
+    ) -> DuePage:
+        """One page of *shard* from *begin* up to *upto*, earliest first."""
         start = {} if after is None else {"ExclusiveStartKey": item(after)}
         with translating("dynamodb:Query on due-index"):
             answer = self._client.query(
                 TableName=self._tables[source],
                 IndexName=DUE_INDEX,
-                KeyConditionExpression="#due_shard = :shard AND #decays_at <= :upto",
+                KeyConditionExpression="#due_shard = :shard AND #decays_at BETWEEN :begin AND :upto",
                 ExpressionAttributeNames=names(DUE_SHARD, DECAYS_AT),
-                ExpressionAttributeValues=item({":shard": shard, ":upto": upto}),
+                ExpressionAttributeValues=item({":shard": shard, ":begin": begin, ":upto": upto}),
                 **start,
             )
         last = answer.get("LastEvaluatedKey")

@@ -176,6 +176,16 @@ def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
     return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
 
 
+def result_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of what a step did with the slice *name* of *room*."""
+    return slice_key(run_id, f"done/{room}", tenant_id, name)
+
+
+def plan_key(run_id: str) -> str:
+    """S3 key of a run's plan."""
+    return f"{night_prefix(run_id)}plan.json"
+
+
 def archive_prefix(tenant_id: str, run_id: str) -> str:
     """S3 prefix of what a lifecycle run archived of one tenant, with its closing slash."""
     return f"archive/{tenant_id}/{run_id}/"

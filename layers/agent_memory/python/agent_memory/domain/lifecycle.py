@@ -14,6 +14,8 @@ from agent_memory.domain.models import Model
 
 # How many memories one slice may hold: what a function reads, decides and writes in one call.
 SLICE_ITEMS = 200
+ROOMS = ("look", "expire", "merge", "prune", "facts", "rollback")
+"""What the maps of the machine list."""
 
 
 class Action(StrEnum):
@@ -203,7 +205,8 @@ class Done(MemoryKey):
 
 
 class SliceResult(Model):
-    """What a step did with one slice: object `lifecycle/<run>/done/<step>/<tenant>/<name>.json`.
+    """What a step did with one slice of a room: object `lifecycle/<run>/done/<room>/<tenant>/<name>.json`, named like
+    the slice. *step* is the room. A slice without its result is what makes a night unfinished.
 
     *counts*: merged, pruned, expired, evicted, collapsed, created, moved, kept, flagged, failed, facts_expired, ...
     """
@@ -219,7 +222,8 @@ class NightTicket(Model):
     """What travels between the states of the machine. *work*: how far a step that loops has come; its own business.
 
     The prefixes are what the machine's maps list in *bucket*; *rooms* says of each of them `some` or `none`, because
-    an empty listing is no input of a map. *quality*: `not_run`, `pass` or `fail`.
+    an empty listing is no input of a map. *quality*: `not_run`, `pass` or `fail`. *rewritten*: where the rewriting of
+    dates goes on the next night; None when it came to the end.
     """
 
     run: LifecycleRun
@@ -234,6 +238,7 @@ class NightTicket(Model):
     decision: str = ""
     reason: str | None = None
     quality: str = "not_run"
+    rewritten: Mapping[str, object] | None = None
     work: Mapping[str, object] | None = None
 
     def decided(self, decision: str, reason: str | None = None, **changes: object) -> "NightTicket":

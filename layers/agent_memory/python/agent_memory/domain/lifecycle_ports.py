@@ -27,8 +27,11 @@ class DuePage(NamedTuple):
 class DueIndex(Protocol):
     """What is due, across tenants: keys only, for the plan function alone."""
 
-    def page(self, source: DueSource, shard: str, *, upto: int, after: Mapping[str, object] | None) -> DuePage:
-        """One page of *shard* up to *upto* (epoch seconds), earliest first. A page may be empty and not the last."""
+    def page(
+        self, source: DueSource, shard: str, *, upto: int, after: Mapping[str, object] | None, begin: int = 0
+    ) -> DuePage:
+        """One page of *shard* from *begin* up to *upto* (epoch seconds), earliest first. It may be empty and not the
+        last."""
 
 
 class NightFiles(Protocol):

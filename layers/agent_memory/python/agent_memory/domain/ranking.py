@@ -167,6 +167,18 @@ def near_identical(one: EpisodeView, other: EpisodeView) -> bool:
     return _alike(_said(one), _said(other))
 
 
+def near_identical_groups(views: Sequence[EpisodeView]) -> list[list[EpisodeView]]:
+    """Groups of two and more of *views* whose first each of the others is near-identical to."""
+    groups: list[tuple[_Said, list[EpisodeView]]] = []
+    for said in map(_said, views):
+        twin = next((members for first, members in groups if _alike(first, said)), None)
+        if twin is None:
+            groups.append((said, [said.view]))
+        else:
+            twin.append(said.view)
+    return [members for _, members in groups if len(members) > 1]
+
+
 def _alike(one: _Said, other: _Said) -> bool:
     """The same outcome, the same numbers and ids; and the same words, or most of them and the same meaning."""
     if one.view.outcome is not other.view.outcome or one.names != other.names:
