@@ -21,6 +21,7 @@ def handler(event: Any, context: object) -> dict[str, Any]:
     except RefusedInputError as refused:
         metrics.add_metric(name="RegressionCasesRefused", unit="Count", value=1)
         return {"error": {"field": refused.field, "rule": refused.rule, "message": str(refused)}}
+    metrics.add_metric(name="RegressionCasesAsked", unit="Count", value=len(answer.get("cases", ())))
     logger.info("regression cases", extra={"tenant_id": event["tenant_id"], "action": event["action"]})
     return answer
 

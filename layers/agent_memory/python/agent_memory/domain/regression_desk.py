@@ -4,7 +4,7 @@ A case is scrubbed before it is stored, and its user_id becomes a pseudonym, as 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import identifier, tenant_identifier, user_identity
@@ -12,7 +12,7 @@ from agent_memory.domain.quality import CaseScore
 from agent_memory.domain.quality_ports import Regressions
 from agent_memory.domain.regressions import MAX_CASES, RegressionCase, regression_case
 
-Answer = dict[str, object]
+Answer = dict[str, Any]
 
 
 class DeskDoors(NamedTuple):
