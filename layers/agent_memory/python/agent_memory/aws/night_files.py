@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from agent_memory.aws.failures import error_code, translating
 from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
+from agent_memory.domain.lifecycle import latest_first
 from agent_memory.domain.models import Model
 
 M = TypeVar("M", bound=Model)
@@ -64,6 +65,22 @@ class S3NightFiles:
                 Bucket=self.bucket, Prefix=_own(prefix), **start
             )
             return [found["Key"] for page in pages for found in page.get("Contents", ())]
+
+    def put_text(self, key: str, text: str) -> None:
+        """Write *text* for people, over what was there."""
+        with translating("s3:PutObject on the archive bucket"):
+            self._client.put_object(
+                Bucket=self.bucket, Key=_own(key), Body=text.encode(), ContentType="text/plain; charset=utf-8"
+            )
+
+    def runs(self) -> Sequence[str]:
+        """The ids of all runs that left something here, latest first."""
+        with translating("s3:ListBucket on the archive bucket"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=ROOT, Delimiter="/"
+            )
+            found = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", ())]
+        return latest_first(prefix.removeprefix(ROOT).rstrip("/") for prefix in found)
 
 
 def _own(key: str) -> str:

@@ -4,7 +4,8 @@ Everything here is ids, counts, scores and reason codes. It lies in the archive 
 travels between the states of the machine; no content and no user is ever part of it.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -14,6 +15,7 @@ from agent_memory.domain.models import Model
 
 # How many memories one slice may hold: what a function reads, decides and writes in one call.
 SLICE_ITEMS = 200
+_RUN_ID = re.compile(r"(n-\d{4}-\d{2}-\d{2})(?:\.(\d{1,4}))?")
 ROOMS = ("look", "expire", "merge", "prune", "facts", "rollback")
 """What the maps of the machine list."""
 
@@ -81,6 +83,12 @@ class LifecycleRun(Model):
     def run_id(self) -> str:
         """The night, and from its second run on the number: n-2026-12-01, n-2026-12-01.2."""
         return self.night if self.attempt == 1 else f"{self.night}.{self.attempt}"
+
+
+def latest_first(names: Iterable[str]) -> list[str]:
+    """Those of *names* that are ids of lifecycle runs, the latest first."""
+    found = [(match[1], int(match[2] or 1), match[0]) for name in names if (match := _RUN_ID.fullmatch(name))]
+    return [name for _, _, name in sorted(found, reverse=True)]
 
 
 class MemoryKey(Model):

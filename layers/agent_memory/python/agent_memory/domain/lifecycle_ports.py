@@ -54,6 +54,12 @@ class NightFiles(Protocol):
     def keys(self, prefix: str, *, after: str = "") -> Sequence[str]:
         """Every key under *prefix* in order, those up to *after* left out; every page."""
 
+    def put_text(self, key: str, text: str) -> None:
+        """Write *text* for people, over what was there."""
+
+    def runs(self) -> Sequence[str]:
+        """The ids of all runs that left something here, latest first."""
+
 
 class LastNight(Model):
     """What the last completed night left behind. *settings_hash*: by which all stored dates were made. *rewriting*: the
