@@ -113,6 +113,7 @@ class AccessStack(cdk.Stack):
     def _parameters(self, bootstrap: MemoryFunction, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         values = {
+            "archive-bucket": names.archive_bucket,
             "bootstrap-function": bootstrap.function_name,
             "bus": names.bus,
             "consolidation-machine": names.machine_arn,
@@ -125,6 +126,7 @@ class AccessStack(cdk.Stack):
             "intake-queue": names.queue_url("intake"),
             "knowledge-bucket": names.knowledge_bucket,
             "ledger-table": names.ledger_table,
+            "lifecycle-machine": names.lifecycle_machine_arn,
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
             "refused-queue": names.queue_url("refused"),

@@ -56,6 +56,11 @@ PROMOTED_AT: Final = "promoted_at"  # sort key of pending-index, a number
 # Knowledge bucket and the Knowledge Base over it.
 KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 
+# Archive bucket: what nights removed lies under "archive/<tenant>/", their own slices, plans and reports under
+# "lifecycle/<run>/".
+ARCHIVE_PREFIX: Final = "archive/"
+LIFECYCLE_PREFIX: Final = "lifecycle/"
+
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
@@ -82,6 +87,7 @@ DECISION: Final = "decision"
 # SSM parameters "/agent-memory/<environment>/<name>" hold what the client and the CLI must find.
 PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
+    "archive-bucket",
     "bootstrap-function",
     "bus",
     "consolidation-machine",
@@ -94,6 +100,7 @@ PARAMETER_NAMES: Final = (
     "intake-queue",
     "knowledge-bucket",
     "ledger-table",
+    "lifecycle-machine",
     "operator-settings",
     "parked-bucket",
     "refused-queue",
@@ -113,6 +120,9 @@ METRICS_NAMESPACE: Final = "agent-memory"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
 INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
 INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"
+QUALITY_GATES_FAILED: Final = "QualityGatesFailed"
+QUALITY_GATES_FAILED_BEFORE: Final = "QualityGatesFailedBefore"
+QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 TENANT_TAG: Final = "tenant_id"
 

@@ -20,6 +20,7 @@ from agent_memory.settings import Settings, settings
 from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
+    from agent_memory.aws.agent_notes import StoredRegistry
     from agent_memory.aws.bus import EventBus
     from agent_memory.aws.chat_model import BedrockChatModel
     from agent_memory.aws.comprehend import ComprehendDetector
@@ -101,6 +102,8 @@ class Services:
         return RetentionRules(
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
+            summary_ttl_days=s.summary_ttl_days,
+            archive_before_expiry_hours=s.archive_before_expiry_hours,
             parked_days=s.parked_days,
             transcript_days=s.transcript_days,
         )
@@ -190,6 +193,12 @@ class Services:
         from agent_memory.aws.registry import IngestionDesk
 
         return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def stored(self) -> "StoredRegistry":
+        from agent_memory.aws.agent_notes import StoredRegistry
+
+        return StoredRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
 
     @cached_property
     def night_files(self) -> "S3NightFiles":

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from agent_memory.settings import Settings
 
 if TYPE_CHECKING:
+    from agent_memory.aws.agent_notes import DynamoAgentNotes
     from agent_memory.aws.archive import S3Archive
     from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.episode_dates import DynamoEpisodeDates
     from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.fact_documents import S3FactDocuments
@@ -60,6 +62,22 @@ class TenantServices:
         from agent_memory.aws.archive import S3Archive
 
         return S3Archive(self._client("s3"), bucket=self._settings.archive_bucket, tenant_id=self.tenant_id)
+
+    @cached_property
+    def episode_dates(self) -> "DynamoEpisodeDates":
+        from agent_memory.aws.episode_dates import DynamoEpisodeDates
+
+        s = self._settings
+        return DynamoEpisodeDates(
+            self._client("dynamodb"), table=s.episodes_table, tenant_id=self.tenant_id, due_shards=s.due_shards
+        )
+
+    @cached_property
+    def agent_notes(self) -> "DynamoAgentNotes":
+        from agent_memory.aws.agent_notes import DynamoAgentNotes
+
+        table = self._settings.ledger_table
+        return DynamoAgentNotes(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
 
     @cached_property
     def ledger(self) -> "DynamoLedger":

@@ -41,7 +41,9 @@ class _Found(NamedTuple):
     stored: int = 0
 
 
-def examine(ticket: SliceTicket, look: LookSlice, doors: ExamineDoors, rules: NightRules) -> SliceResult:
+def examine(
+    ticket: SliceTicket, look: LookSlice, doors: ExamineDoors, rules: NightRules
+) -> tuple[PlanSlice, SliceResult]:
     """Write the plan of one slice and what was found. Raises only what is worth another try."""
     run, holds = ticket.run, doors.notes.holds()
     counts: Counter[str] = Counter()
@@ -56,7 +58,7 @@ def examine(ticket: SliceTicket, look: LookSlice, doors: ExamineDoors, rules: Ni
     doors.files.put(slice_key(run.run_id, "plan", look.tenant_id, look.name), plan)
     result = SliceResult(tenant_id=look.tenant_id, step="look", name=look.name, counts=dict(counts))
     doors.files.put(result_key(run.run_id, "look", look.tenant_id, look.name), result)
-    return result
+    return plan, result
 
 
 def look_of(ticket: SliceTicket, files: NightFiles) -> LookSlice:

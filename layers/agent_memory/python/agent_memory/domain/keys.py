@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
+from agent_memory.contract import ARCHIVE_PREFIX, LIFECYCLE_PREFIX, REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
@@ -122,7 +122,7 @@ def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
 
 def archive_root(tenant_id: str) -> str:
     """S3 prefix of everything of a tenant in the archive bucket, with its closing slash; below it the night's id."""
-    return f"archive/{tenant_id}/"
+    return f"{ARCHIVE_PREFIX}{tenant_id}/"
 
 
 def summary_id(sources: Iterable[tuple[str, str]]) -> str:
@@ -162,7 +162,7 @@ def night_of(now: int) -> str:
 
 def night_prefix(run_id: str) -> str:
     """S3 prefix of a lifecycle run's own objects in the archive bucket, with its closing slash."""
-    return f"lifecycle/{run_id}/"
+    return f"{LIFECYCLE_PREFIX}{run_id}/"
 
 
 def room_prefix(run_id: str, room: str) -> str:
@@ -174,6 +174,11 @@ def room_prefix(run_id: str, room: str) -> str:
 def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
     """S3 key of a slice of one tenant."""
     return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
+
+
+def room_of(key: str) -> str:
+    """The room that the key of a slice names."""
+    return key.split("/")[2]
 
 
 def result_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
@@ -188,4 +193,4 @@ def plan_key(run_id: str) -> str:
 
 def archive_prefix(tenant_id: str, run_id: str) -> str:
     """S3 prefix of what a lifecycle run archived of one tenant, with its closing slash."""
-    return f"archive/{tenant_id}/{run_id}/"
+    return f"{archive_root(tenant_id)}{run_id}/"

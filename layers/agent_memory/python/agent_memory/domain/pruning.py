@@ -8,8 +8,17 @@ from typing import NamedTuple
 from agent_memory.domain.archive import Archive, ArchiveError, Shelf, keep
 from agent_memory.domain.errors import AgentMemoryError, RetryableError
 from agent_memory.domain.examining import NightRules, judged
-from agent_memory.domain.keys import result_key
-from agent_memory.domain.lifecycle import Action, Done, LifecycleRun, PlanItem, PlanSlice, Reason, SliceResult
+from agent_memory.domain.keys import result_key, room_of
+from agent_memory.domain.lifecycle import (
+    Action,
+    Done,
+    LifecycleRun,
+    PlanItem,
+    PlanSlice,
+    Reason,
+    SliceResult,
+    SliceTicket,
+)
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
 from agent_memory.domain.ports import Episodes
@@ -37,6 +46,14 @@ def prune(room: str, run: LifecycleRun, part: PlanSlice, doors: PruneDoors, rule
     result = SliceResult(tenant_id=part.tenant_id, step=room, name=part.name, done=done, counts=dict(counts))
     doors.files.put(result_key(run.run_id, room, part.tenant_id, part.name), result)
     return result
+
+
+def part_of(ticket: SliceTicket, files: NightFiles) -> tuple[str, PlanSlice]:
+    """The room that a ticket's slice lies in, and the slice. Raises AgentMemoryError: it is gone."""
+    part = files.get(ticket.key, PlanSlice)
+    if part is None:
+        raise AgentMemoryError(f"the slice {ticket.key} is gone")
+    return room_of(ticket.key), part
 
 
 def _done(
