@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from agent_memory.domain.keys import room_prefix
-from agent_memory.domain.lifecycle import LifecycleRun, NightTicket
+from agent_memory.domain.lifecycle import LifecycleRun, NightTicket, latest_first
 from agent_memory.domain.models import Model
 from support.builders import NOW
 
@@ -27,11 +27,20 @@ def a_ticket(run: LifecycleRun | None = None, **changes: object) -> NightTicket:
 class HeldFiles:
     """The lifecycle's objects, as JSON, in memory."""
 
+    bucket = "archive"
+
     def __init__(self) -> None:
         self.objects: dict[str, str] = {}
 
     def put(self, key: str, content: Model) -> None:
         self.objects[key] = content.model_dump_json()
+
+    def put_many(self, contents: Iterable[tuple[str, Model]]) -> None:
+        for key, content in contents:
+            self.put(key, content)
+
+    def runs(self) -> Sequence[str]:
+        return latest_first({key.split("/")[1] for key in self.objects})
 
     def put_text(self, key: str, text: str) -> None:
         self.objects[key] = text
