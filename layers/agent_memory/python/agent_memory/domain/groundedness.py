@@ -63,6 +63,11 @@ def ungrounded(said: Sequence[str], sources: Sequence[Sequence[str]]) -> str | N
     return None if all(_covered(texts, taken_up) for texts in sources) else "source_left_out"
 
 
+def about_the_same(one: str, other: str) -> bool:
+    """Whether two sentences share enough words for it to be worth a closer look."""
+    return _near(Statement(one, _terms(one)), Statement(other, _terms(other)))
+
+
 def _unknown(one: Statement, everything: str, known: Sequence[Statement]) -> str | None:
     """What *one* names that no source does."""
     amounts = [amount for source in known for amount in quantities(source.text)]
