@@ -13,8 +13,9 @@ from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, on_registry
 from stacks.models import may_ask
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
 
+NIGHTS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
 
@@ -85,6 +86,7 @@ class AccessStack(cdk.Stack):
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
         homes = [names.arn("sqs", names.queue(queue)) for queue in ("intake", "retrievals")]
         queues = [*dead_letters, *homes, names.arn("sqs", names.queue("refused"))]
+        machines = [names.machine_arn, names.ingestion_machine_arn, names.lifecycle_machine_arn]
         policy = iam.ManagedPolicy(
             self,
             "Operator",
@@ -96,8 +98,8 @@ class AccessStack(cdk.Stack):
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
-                _may(["states:StartExecution"], [names.machine_arn, names.ingestion_machine_arn]),
-                _may(["states:ListExecutions"], [names.ingestion_machine_arn]),
+                _may(["states:StartExecution"], machines),
+                _may(["states:ListExecutions"], machines[1:]),
                 _may(["states:DescribeExecution"], [names.executions_arn]),
                 _may(["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"], dead_letters),
                 _may(["sqs:SendMessage"], homes),
@@ -105,10 +107,23 @@ class AccessStack(cdk.Stack):
                 _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
+                *self._nights(ledger),
             ],
         )
+        files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
+        acknowledge(policy, NIGHT_FILES.reason, f"IAM5[Resource::{files}]")
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
+
+    def _nights(self, ledger: str) -> list[iam.PolicyStatement]:
+        """Plans and reports of nights, and a person's word on a plan."""
+        names = self._deployment.names
+        archive, prefix = names.bucket_arn(names.archive_bucket), contract.LIFECYCLE_PREFIX
+        return [
+            _may(NIGHTS, [ledger], on_registry(contract.REGISTRY_LIFECYCLE)),
+            _may(["s3:GetObject"], [f"{archive}/{prefix}*"]),
+            _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        ]
 
     def _parameters(self, bootstrap: MemoryFunction, regressions: MemoryFunction) -> None:
         names = self._deployment.names

@@ -34,6 +34,21 @@ TIMEOUTS: Final = {
     "lifecycle_report": 300,
 }
 DUE: Final = "dynamodb:Query"
+GATES: Final = (
+    (
+        contract.QUALITY_GATES_FAILED,
+        "A night made regression cases of a tenant fail and was taken back there: agent-memory lifecycle report",
+    ),
+    (
+        contract.QUALITY_GATES_FAILED_BEFORE,
+        "Regression cases of a tenant were below their minimum before the night: agent-memory lifecycle report",
+    ),
+    (
+        contract.QUALITY_GATES_NOT_RUN,
+        "A night changed memories of a tenant without regression cases to prove it: agent-memory regress add",
+    ),
+)
+FOREIGN: Final = "The Knowledge Base answered with a fact of another tenant or without one; it was dropped"
 
 
 class LifecycleStack(cdk.Stack):
@@ -145,7 +160,14 @@ class LifecycleStack(cdk.Stack):
         return self._function("ExpireFacts")
 
     def _quality(self) -> MemoryFunction:
-        return self._function("QualityCheck", memory=1024)
+        judge = self._deployment.judge_model_id
+        quality = self._function("QualityCheck", memory=1024, calls_model=bool(judge))
+        # It asks as a run would ask.
+        quality.may_embed(self._deployment.embedding_model_id)
+        quality.may_retrieve()
+        if judge:
+            may_ask(quality, judge)
+        return quality
 
     def _may_map_and_tell(self, role: iam.Role) -> None:
         """What the machine itself does: list slices, run a child for each, announce the end, call somebody."""
@@ -198,6 +220,10 @@ class LifecycleStack(cdk.Stack):
             alarms.when_any(
                 construct_id, metric, meaning="The nightly lifecycle needs somebody: agent-memory lifecycle status"
             )
+        for name, meaning in GATES:
+            alarms.when_any(name, _counted(name, by="lifecycle_report"), meaning=meaning)
+        crossed = _counted(contract.CROSS_TENANT_RESULTS, by="quality_check")
+        alarms.when_any("CrossTenantQualityCheck", crossed, meaning=FOREIGN)
         self._say_when_it_does_not_run(alarms)
 
     def _say_when_it_does_not_run(self, alarms: Alarms) -> None:
@@ -207,3 +233,14 @@ class LifecycleStack(cdk.Stack):
 
 def _under(prefix: str) -> dict[str, object]:
     return {"StringLike": {"s3:prefix": [f"{prefix}*"]}}
+
+
+def _counted(name: str, *, by: str) -> cloudwatch.Metric:
+    """What a function of ours counts; Powertools adds its folder as the dimension `service`."""
+    return cloudwatch.Metric(
+        namespace=contract.METRICS_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": by},
+        statistic=cloudwatch.Stats.SUM,
+        period=FIVE_MINUTES,
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
+from agent_memory.wiring_lifecycle import NightServices
 
 if TYPE_CHECKING:
     from agent_memory.aws.queues import DeadLetters
@@ -76,6 +77,11 @@ class Deployment:
     def services(self) -> Services:
         """What the functions of this deployment see, for operators: built from their stored settings."""
         return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
+
+    @cached_property
+    def night(self) -> NightServices:
+        """What the functions of the night see, for operators."""
+        return NightServices(self.services)
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
     from agent_memory.aws.knowledge import BedrockKnowledge
-    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
+    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine, LifecycleMachine
     from agent_memory.aws.night_files import S3NightFiles
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
@@ -242,6 +242,12 @@ class Services:
         from agent_memory.aws.machines import IngestionMachine
 
         return IngestionMachine(self.sessions.own_client("stepfunctions"), arn=self._named("ingestion_machine"))
+
+    @cached_property
+    def lifecycle_machine(self) -> "LifecycleMachine":
+        from agent_memory.aws.machines import LifecycleMachine
+
+        return LifecycleMachine(self.sessions.own_client("stepfunctions"), arn=self._named("lifecycle_machine"))
 
     @cached_property
     def refused(self) -> "RefusedQueue":

@@ -14,6 +14,7 @@ from agent_memory.cli import (
     episodes,
     facts,
     ingestion,
+    lifecycle,
     local_runtime,
     parked,
     recall,
@@ -68,6 +69,7 @@ app.add_typer(episodes.app, name="episodes")
 app.add_typer(facts.app, name="facts")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
+app.add_typer(lifecycle.app, name="lifecycle")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
