@@ -18,5 +18,5 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     for name, value in measured(report).items():
         metrics.add_metric(name=name, unit="None" if name == "QualityDelta" else "Count", value=value)
     ids = {"night": report.run.run_id, "ended": report.ended, "quality": report.quality}
-    logger.info("night reported", extra={**ids, **report.totals, "unfinished": dict(report.unfinished)})
+    logger.info("night reported", extra={**ids, "totals": report.totals, "unfinished": report.unfinished})
     return ticket.decided("reported").model_dump(mode="json")

@@ -59,9 +59,11 @@ def a_whole_night() -> HeldFiles:
         "merge",
         "acme",
         (Action.MERGE, "created"),
-        (Action.MERGE, "removed"),
-        (Action.MERGE, "removed"),
-        (Action.FLAG, "held"),
+        (Action.MERGE, "merged"),
+        (Action.COLLAPSE, "survived"),
+        (Action.COLLAPSE, "collapsed"),
+        (Action.FLAG, "flagged"),
+        (Action.MERGE, "gone"),
     )
     did(files, "prune", "acme", (Action.PRUNE, "removed"), (Action.EVICT, "removed"), (Action.PRUNE, "kept"))
     did(files, "expire", "acme", (Action.EXPIRE, "archived"), (Action.EXPIRE, "failed"))
@@ -82,7 +84,7 @@ def test_everything_the_steps_left_is_counted_once_under_its_word() -> None:
         "created": 1,
         "pruned": 2,
         "archived": 1,
-        "kept": 1,
+        "kept": 2,
         "flagged": 1,
         "restored": 0,
         "failed": 1,
@@ -111,7 +113,7 @@ def test_what_a_rollback_brought_back_is_counted_as_restored() -> None:
     restored = [(Action.PRUNE, "restored"), (Action.MERGE, "restored"), (Action.PRUNE, "present")]
     did(files, "rollback", "acme", *restored, name="all")
     report = composed(a_ticket(quality="fail"), files, notes=(), now=NOW)
-    assert (report.ended, report.totals["restored"], report.totals["kept"]) == ("rolled_back", 2, 2)
+    assert (report.ended, report.totals["restored"], report.totals["kept"]) == ("rolled_back", 2, 3)
 
 
 def test_the_gate_is_in_the_report_case_by_case_and_measured() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_memory.contract import QUALITY_GATES_FAILED, QUALITY_GATES_FAILED_BEFORE, QUALITY_GATES_NOT_RUN
 from agent_memory.domain.keys import night_prefix, plan_key, room_prefix
-from agent_memory.domain.lifecycle import ROOMS, Action, Done, LifecycleRun, NightTicket, Plan, SliceResult, TenantPlan
+from agent_memory.domain.lifecycle import ROOMS, LifecycleRun, NightTicket, Plan, SliceResult, TenantPlan
 from agent_memory.domain.lifecycle_ports import NightFiles
 from agent_memory.domain.models import Model
 from agent_memory.domain.night import unfinished, verdict
@@ -15,10 +15,8 @@ from agent_memory.domain.quality import PLACES, CaseResult, TenantQuality, Verdi
 from agent_memory.domain.recalled import iso
 
 TOTALS: Final = ("processed", "merged", "created", "pruned", "archived", "kept", "flagged", "restored", "failed")
-_GROUPED: Final = frozenset({Action.MERGE, Action.COLLAPSE})
-# Words of the steps, as the report counts them.
-_LEFT: Final = frozenset({"removed"})
-_CREATED: Final = frozenset({"created"})
+# Decisions of the steps that are not words of the report themselves. What was gone already is nothing that was done.
+_COUNTED_AS: Final = {"removed": "pruned", "collapsed": "merged", "survived": "kept", "present": "kept"}
 
 
 class TenantReport(Model):
@@ -132,20 +130,9 @@ def _done(files: NightFiles, run_id: str) -> dict[str, Counter[str]]:
         for result in files.get_many(files.keys(room_prefix(run_id, f"done/{room}")), SliceResult):
             counts = found[result.tenant_id]
             counts["processed"] += result.counts.get("looked", 0)
-            counts.update(word for done in result.done for word in _words(room, done))
+            words = (_COUNTED_AS.get(done.decision, done.decision) for done in result.done)
+            counts.update(word for word in words if word in TOTALS)
     return dict(found)
-
-
-def _words(room: str, done: Done) -> Iterator[str]:
-    """Under which of TOTALS one outcome counts."""
-    if done.action is Action.FLAG:
-        yield "flagged"
-    elif room == "rollback":
-        yield done.decision if done.decision in TOTALS else "kept"
-    elif done.decision in _LEFT:
-        yield "merged" if done.action in _GROUPED else "pruned"
-    elif done.decision in TOTALS:
-        yield done.decision
 
 
 def _tenant(
