@@ -5,12 +5,11 @@ from typing import Any
 from agent_memory.domain import night, planning, weighing
 from agent_memory.domain.lifecycle import NightTicket
 from agent_memory.wiring_lifecycle import night_services
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 
-logger, metrics = Logger(), Metrics()
+logger = Logger()
 
 
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     own, action = night_services(), str(event["action"])
     if action == "give_up":
