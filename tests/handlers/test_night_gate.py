@@ -111,7 +111,9 @@ def test_a_step_whose_time_is_short_answers_that_there_is_more(
 def test_nothing_that_a_case_or_a_memory_says_is_logged_or_kept_with_the_night(
     night: AwsAccount, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = a_case(question="Where is the amber ledger?", criteria=("The amber ledger is in vault nine.",))
+    case = a_case(
+        case_id="c-1", question="Where is the amber ledger?", criteria=("The amber ledger is in vault nine.",)
+    )
     night.services.tenant(TENANT).regressions.put(case)
     step("baseline")
     ticket = step("check")
