@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.chat_model import BedrockChatModel
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
+    from agent_memory.aws.guardrail import BedrockGuardrail
     from agent_memory.aws.knowledge import BedrockKnowledge
     from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine, LifecycleMachine
     from agent_memory.aws.night_files import S3NightFiles
@@ -169,6 +170,24 @@ class Services:
         from agent_memory.aws.chat_model import BedrockChatModel
 
         return BedrockChatModel(self.settings.judge_model_id) if self.settings.judge_model_id else None
+
+    @cached_property
+    def summariser(self) -> "BedrockChatModel | None":
+        """The model that merges memories; None when the deployment names none."""
+        from agent_memory.aws.chat_model import BedrockChatModel
+
+        model = self.settings.summarise_model_id
+        return BedrockChatModel(model) if model else None
+
+    @cached_property
+    def guardrail(self) -> "BedrockGuardrail | None":
+        """The guardrail that every merge passes; None when the deployment names none."""
+        from agent_memory.aws.guardrail import BedrockGuardrail
+
+        guardrail = self.settings.guardrail_id
+        return (
+            BedrockGuardrail(self.sessions.own_client("bedrock-runtime"), guardrail_id=guardrail) if guardrail else None
+        )
 
     @cached_property
     def knowledge(self) -> "BedrockKnowledge":

@@ -130,7 +130,10 @@ def _contradicts(one: Statement, other: Statement) -> bool:
     a, b, likeness = one.text, other.text, _alike(one, other)
     if likeness < OTHERWISE or any(finding.reason == "name_mismatch" for finding in name_findings(a, b)):
         return False
-    if any(_objects(finding) for guard in _GUARDS for finding in guard(a, b)):
+    # Whoever sums up names the days of several sources.
+    together = {"weekday_mismatch"} if dates(a)[1] & dates(b)[1] else set()
+    findings = [finding for guard in _GUARDS for finding in guard(a, b)]
+    if any(_objects(finding) for finding in findings if finding.reason not in together):
         return True
     polarity = {finding.reason for finding in polarity_findings(a, b)}
     if polarity & {"antonym", "negation_moved"}:

@@ -1,0 +1,51 @@
+"""What merging, restoring and the facts' part of a night are made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from agent_memory.domain.fact_confirming import ConfirmDoors, ConfirmRules
+from agent_memory.domain.lifecycle import LifecycleRun
+from agent_memory.domain.merge_facts import observe
+from agent_memory.domain.merging import MergeDoors, MergeRules
+from agent_memory.domain.models import Episode
+from agent_memory.domain.privacy import scrub_texts
+from agent_memory.wiring import services
+from agent_memory.wiring_lifecycle import NightServices
+
+
+class MergeServices(NightServices):
+    """The night's services, for what changes memories into others."""
+
+    def merge_rules(self, run: LifecycleRun) -> MergeRules:
+        """By what *run* merges memories."""
+        s = self.own.settings
+        return MergeRules(night=self.rules(run), max_tokens=s.summarise_max_tokens, review_days=s.undo_days)
+
+    def merge_doors(self, tenant_id: str, run: LifecycleRun, late: Callable[[], bool]) -> MergeDoors:
+        """What merging memories of one tenant touches."""
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        return MergeDoors(
+            files=own.night_files,
+            shelf=tenant.episode_shelf,
+            archive=tenant.archive,
+            notes=tenant.agent_notes,
+            embedder=own.embedder,
+            scrub=lambda texts: scrub_texts(texts, own.detector, own.privacy_policy),
+            model=own.summariser,
+            guardrail=own.guardrail,
+            observe=partial(self._observe, tenant_id, run.now),
+            late=late,
+        )
+
+    def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        doors = ConfirmDoors(
+            tenant.facts, tenant.documents, tenant.claims, own.dirty, own.embedder, own.judge, own.rest, own.now
+        )
+        rules = ConfirmRules(own.settings, own.retention_rules)
+        return observe(summary, sources, doors, rules, min_run_confidence=own.settings.run_min_confidence, now=now)
+
+
+def merge_services() -> MergeServices:
+    """The services of a function that merges."""
+    return MergeServices(services())
