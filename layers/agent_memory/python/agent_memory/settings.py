@@ -29,6 +29,7 @@ class Settings(BaseModel):
     refused_queue: str = ""
     consolidation_machine: str = ""
     ingestion_machine: str = ""
+    lifecycle_machine: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
