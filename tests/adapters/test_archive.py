@@ -174,11 +174,11 @@ def test_a_lease_gives_new_dates_and_takes_the_marks_of_the_night_off(shelf: Dyn
     shelf.put(an_episode(decays_at=NOW, expires_at=NOW + DAY, merged_into="m-1", review="ungrounded"))
     snapshot = snapshot_of(shelf)
     shelf.remove(snapshot)
-    lease = Lease(kept_until=NOW + 30 * DAY, decays_at=NOW + 31 * DAY, expires_at=NOW + 33 * DAY)
+    lease = Lease(at=NOW, kept_until=NOW + 30 * DAY, expires_at=NOW + 33 * DAY)
     assert shelf.put_back(snapshot, lease) == "restored"
     back = shelf.get(AGENT, RUN)
     assert back is not None
-    assert (back.kept_until, back.decays_at, back.expires_at) == (NOW + 30 * DAY, NOW + 31 * DAY, NOW + 33 * DAY)
+    assert (back.kept_until, back.decays_at, back.expires_at) == (NOW + 30 * DAY, NOW + 30 * DAY, NOW + 33 * DAY)
     assert (back.merged_into, back.review) == (None, None)
     assert shelf.put_back(snapshot, lease) == "present"
 

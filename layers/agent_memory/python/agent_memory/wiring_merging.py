@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from agent_memory.domain.fact_confirming import ConfirmDoors, ConfirmRules
+from agent_memory.domain.fact_expiry import ExpiryDoors
 from agent_memory.domain.lifecycle import LifecycleRun
 from agent_memory.domain.merge_facts import observe
 from agent_memory.domain.merging import MergeDoors, MergeRules
 from agent_memory.domain.models import Episode
 from agent_memory.domain.privacy import scrub_texts
+from agent_memory.domain.restoring import RestoreDoors, RestoreRules
 from agent_memory.wiring import services
 from agent_memory.wiring_lifecycle import NightServices
 
@@ -35,6 +37,25 @@ class MergeServices(NightServices):
             guardrail=own.guardrail,
             observe=partial(self._observe, tenant_id, run.now),
             late=late,
+        )
+
+    def restore_doors(self, tenant_id: str, late: Callable[[], bool] = lambda: False) -> RestoreDoors:
+        """What bringing memories of one tenant back touches."""
+        tenant = self.own.tenant(tenant_id)
+        shelf = tenant.fact_shelf(self.own.dirty)
+        return RestoreDoors(self.own.night_files, tenant.archive, tenant.episode_shelf, shelf, late)
+
+    @property
+    def restore_rules(self) -> RestoreRules:
+        """How long what left can be brought back."""
+        return RestoreRules(undo_days=self.own.settings.undo_days, retention=self.own.retention_rules)
+
+    def expiry_doors(self, tenant_id: str) -> ExpiryDoors:
+        """What expiring facts of one tenant touches."""
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        shelf = tenant.fact_shelf(own.dirty)
+        return ExpiryDoors(
+            own.night_files, shelf, tenant.documents, tenant.archive, own.dirty, tenant.agent_notes, own.rest
         )
 
     def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.fact_documents import S3FactDocuments
+    from agent_memory.aws.fact_shelf import DynamoFactShelf
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.regressions import DynamoRegressions
     from agent_memory.aws.tenancy import TenantSessions
+    from agent_memory.domain.ports import DirtyDomains
 
 
 class TenantServices:
@@ -102,6 +104,22 @@ class TenantServices:
         s = self._settings
         return DynamoFacts(
             self._client("dynamodb"),
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            ttl_days=s.semantic_ttl_days,
+            due_shards=s.due_shards,
+        )
+
+    def fact_shelf(self, dirty: "DirtyDomains") -> "DynamoFactShelf":
+        """The facts, for functions that remove or bring back; *dirty*: where domains to ingest are noted."""
+        from agent_memory.aws.fact_shelf import DynamoFactShelf
+
+        s = self._settings
+        return DynamoFactShelf(
+            self._client("dynamodb"),
+            documents=self.documents,
+            dirty=dirty,
             table=s.facts_table,
             ledger_table=s.ledger_table,
             tenant_id=self.tenant_id,

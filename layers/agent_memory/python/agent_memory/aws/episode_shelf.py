@@ -53,7 +53,8 @@ class DynamoEpisodeShelf(DynamoEpisodes):
         """Write the item as it was, unless what it was made of was erased; one that is still there gets the lease."""
         stored = self._archived(snapshot)
         if lease is not None:
-            stored = {name: held for name, held in stored.items() if name not in _MARKS} | self._dates(snapshot, lease)
+            kept = {name: held for name, held in stored.items() if name not in _MARKS}
+            stored = kept | self._dates(snapshot.place, attributes(stored), lease)
         put = {
             "Put": {
                 "TableName": self._table,
@@ -67,7 +68,7 @@ class DynamoEpisodeShelf(DynamoEpisodes):
             return "erased"
         if any(failed):
             if lease is not None:
-                self._extend(snapshot, lease)
+                self._extend(snapshot.place, lease)
             return "present"
         return "restored"
 
@@ -196,6 +197,7 @@ class DynamoEpisodeShelf(DynamoEpisodes):
             items=(item_text(stored),),
             user_refs=(user,) if user else (),
             since=int(since),
+            represented_by=plain.get("merged_into"),
         )
 
     def _archived(self, snapshot: Snapshot) -> Item:
@@ -210,20 +212,26 @@ class DynamoEpisodeShelf(DynamoEpisodes):
             raise CrossTenantError(f"an archived episode does not belong to {self._tenant_id}")
         return stored
 
-    def _dates(self, snapshot: Snapshot, lease: Lease) -> Item:
-        expiry = {} if lease.expires_at is None else {EPISODES_TTL: lease.expires_at}
-        dates = {"kept_until": lease.kept_until, DECAYS_AT: lease.decays_at, DUE_SHARD: self._shard(*snapshot.place)}
-        return item(dates | expiry)
+    def _dates(self, place: tuple[str, str], plain: Mapping[str, object], lease: Lease) -> Item:
+        before = plain.get(EPISODES_TTL)
+        expiry = max(before, lease.expires_at) if isinstance(before, int) else None
+        dates = {"kept_until": lease.kept_until, DECAYS_AT: lease.kept_until, DUE_SHARD: self._shard(*place)}
+        return item({**dates, EPISODES_TTL: expiry})
 
-    def _extend(self, snapshot: Snapshot, lease: Lease) -> None:
-        dates = self._dates(snapshot, lease)
+    def _extend(self, place: tuple[str, str], lease: Lease) -> None:
+        stored = self._raw(place)
+        if stored is None:
+            return
+        dates = self._dates(place, attributes(stored), lease)
         self._update(
-            *snapshot.place,
+            *place,
+            # One that somebody pinned meanwhile has no dates.
+            condition="#pinned = :no",
             UpdateExpression="SET "
             + ", ".join(f"#{name} = :{name}" for name in dates)
             + " REMOVE #merged_into, #review",
-            ExpressionAttributeNames=names(*dates, *_MARKS) | {"#key": EPISODES_PARTITION_KEY},
-            ExpressionAttributeValues={f":{name}": held for name, held in dates.items()},
+            ExpressionAttributeNames=names(*dates, *_MARKS, "pinned"),
+            ExpressionAttributeValues={f":{name}": held for name, held in dates.items()} | item({":no": False}),
         )
 
     def _tombstones(self, user_refs: Sequence[str], since: int) -> list[Item]:

@@ -28,6 +28,7 @@ class Snapshot(Model):
     episode, (domain, fact_id) of a fact. *items*: its stored items, opaque. *documents*: its objects by their keys.
 
     *user_refs*: whose it is. *since*: when the oldest run in it ended, which a tombstone is held against.
+    *represented_by*: the entry that stands for it, when it is an original of a merge.
     """
 
     tenant_id: str
@@ -37,6 +38,7 @@ class Snapshot(Model):
     documents: Mapping[str, str] = {}
     user_refs: tuple[str, ...] = ()
     since: int
+    represented_by: str | None = None
 
     @property
     def memory_id(self) -> str:
@@ -68,12 +70,12 @@ class Archived(Model):
 
 
 class Lease(Model):
-    """The dates of a memory that comes back: no night may take it before *kept_until*, and one looks at it again at
-    *decays_at*. *expires_at* None: its expiry stays as it was."""
+    """The dates of a memory that comes back *at* a time: no night may take it before *kept_until*, when one looks at it again, and
+    it does not expire before *expires_at*."""
 
+    at: int
     kept_until: int
-    decays_at: int
-    expires_at: int | None = None
+    expires_at: int
 
 
 class Archive(Protocol):
@@ -105,7 +107,8 @@ class Shelf(Protocol):
         """Remove the memory if it is still what *snapshot* says."""
 
     def put_back(self, snapshot: Snapshot, lease: Lease | None = None) -> PutBack:
-        """Write it as it was, byte for byte; with a *lease*, with the dates of that and without marks of the night."""
+        """Write it as it was, byte for byte; with a *lease*, with the dates of that and without marks of the night. One
+        that is still there gets the lease and loses the marks."""
 
 
 def keep(snapshot: Snapshot, archive: Archive, *, night: str, reason: str, now: int) -> Archived:
