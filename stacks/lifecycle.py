@@ -17,7 +17,7 @@ from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.settings import Deployment
-from stacks.wildcards import LIFECYCLE_EXECUTIONS, NIGHT_FILES, acknowledge
+from stacks.wildcards import DETECT_PII, LIFECYCLE_EXECUTIONS, NIGHT_FILES, acknowledge
 from stacks.workflow import Workflow
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
@@ -144,12 +144,29 @@ class LifecycleStack(cdk.Stack):
         model = self._deployment.summarise_model
         merge = self._function("MergeMemories", memory=1024, calls_model=bool(model))
         merge.may_embed(self._deployment.embedding_model_id)
-        if model:
-            may_ask(merge, model)
+        # A summary is scrubbed once more, and what it says may be a fact that the Knowledge Base has to follow.
+        merge.may_use(DETECT_PII)
+        self._may_announce_facts(merge)
+        for asked in dict.fromkeys(filter(None, (model, self._deployment.judge_model_id))):
+            may_ask(merge, asked)
+        if self._deployment.guardrail_id:
+            merge.may("bedrock:ApplyGuardrail", on=[self._guardrail_arn])
         return merge
 
+    @property
+    def _guardrail_arn(self) -> str:
+        named, _, version = self._deployment.guardrail_id.rpartition(":")
+        guardrail = named if named and (version.isdigit() or version == "DRAFT") else self._deployment.guardrail_id
+        whole = guardrail.startswith("arn:")
+        return guardrail if whole else self._deployment.names.arn("bedrock", f"guardrail/{guardrail}")
+
+    def _may_announce_facts(self, function: MemoryFunction) -> None:
+        function.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_DIRTY,))
+
     def _restore(self) -> MemoryFunction:
-        return self._function("RestoreMemories")
+        restore = self._function("RestoreMemories")
+        self._may_announce_facts(restore)
+        return restore
 
     def _flag(self) -> MemoryFunction:
         flag = self._function("FlagProcedures")
@@ -157,7 +174,9 @@ class LifecycleStack(cdk.Stack):
         return flag
 
     def _expire_facts(self) -> MemoryFunction:
-        return self._function("ExpireFacts")
+        expire = self._function("ExpireFacts")
+        self._may_announce_facts(expire)
+        return expire
 
     def _quality(self) -> MemoryFunction:
         judge = self._deployment.judge_model_id
