@@ -70,8 +70,8 @@ class Archived(Model):
 
 
 class Lease(Model):
-    """The dates of a memory that comes back *at* a time: no night may take it before *kept_until*, when one looks at it again, and
-    it does not expire before *expires_at*."""
+    """The dates of a memory that comes back *at* a time: no night may take it before *kept_until*, when one looks at it
+    again, and it does not expire before *expires_at*."""
 
     at: int
     kept_until: int
@@ -130,6 +130,6 @@ def put_away(
     return shelf.remove(snapshot), kept
 
 
-def newest(archived: Iterable[Archived]) -> Archived | None:
-    """The latest of several states of one memory."""
-    return max(archived, key=lambda one: (one.archived_at, one.key), default=None)
+def fullest(archived: Iterable[Archived]) -> Archived | None:
+    """The latest whole state of one memory; what broke off while it was removed has lost some of its items."""
+    return max(archived, key=lambda one: (len(one.snapshot.items), one.archived_at, one.key), default=None)

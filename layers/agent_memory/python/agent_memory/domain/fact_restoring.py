@@ -27,7 +27,7 @@ def brought_back(archived: Fact, current: Fact | None, known: Sequence[Fact], le
         observations=said,
         kept_until=lease.kept_until,
         # The Knowledge Base has to be given it again; who only waits for more observations never was in it.
-        promoted_at=lease.at if believed else archived.promoted_at if state is archived.state else None,
+        promoted_at=lease.at if believed else archived.promoted_at if complete else None,
         ingested_at=None if believed else archived.ingested_at,
         contested_by=rivals if believed else archived.contested_by,
     )
@@ -46,8 +46,9 @@ def _said(one: Observation) -> tuple[object, ...]:
 
 
 def _state(archived: Fact, known: Sequence[Fact], *, complete: bool) -> tuple[FactState, tuple[str, ...]]:
-    if archived.state not in BELIEVED:
-        return archived.state, ()
+    before = _before_it_expired(archived)
+    if before not in BELIEVED:
+        return before, ()
     if not complete:
         return FactState.OBSERVED, ()
     peers = [
@@ -60,6 +61,13 @@ def _state(archived: Fact, known: Sequence[Fact], *, complete: bool) -> tuple[Fa
     against = [one.fact.fact_id for one in matches(archived.observations, peers, {}) if _denies(one.relation)]
     rivals = tuple(dict.fromkeys((*archived.contested_by, *against)))
     return (FactState.CONTESTED if rivals else FactState.PROMOTED), rivals
+
+
+def _before_it_expired(archived: Fact) -> FactState:
+    """Its state, and of one that was withdrawn by a night the state before that."""
+    if not archived.expired_away:
+        return archived.state
+    return archived.history[-2].state if len(archived.history) > 1 else FactState.OBSERVED
 
 
 def _denies(relation: Relation) -> bool:

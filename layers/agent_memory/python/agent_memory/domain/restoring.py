@@ -6,7 +6,7 @@ Nothing comes back that was erased since: the shelves hold every memory against 
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from agent_memory.domain.archive import Archive, Archived, ArchiveError, Lease, PutBack, Shelf, Tier, newest, put_away
+from agent_memory.domain.archive import Archive, Archived, ArchiveError, Lease, PutBack, Shelf, Tier, fullest, put_away
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.keys import identifier, result_key, room_prefix, slice_key
 from agent_memory.domain.lifecycle import Action, Done, PlanSlice, SliceResult
@@ -91,7 +91,7 @@ def place_of(memory_id: str) -> tuple[Tier, tuple[str, str]]:
 def restore_memory(memory_id: str, doors: RestoreDoors, rules: RestoreRules, *, now: int) -> Restored:
     """Bring the latest archived state of one memory back. Raises RefusedInputError for what is no memory's id."""
     tier, place = place_of(memory_id)
-    last = newest(doors.archive.get(key) for key in doors.archive.of_memory(tier, place))
+    last = fullest(doors.archive.get(key) for key in doors.archive.of_memory(tier, place))
     if last is None:
         return Restored(memory_id=memory_id, tier=tier, decision="not_found")
     return _restored(last, doors, rules, now)
