@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import night_of, plan_key, room_prefix
-from agent_memory.domain.lifecycle import ROOMS, LifecycleRun, LookSlice, NightTicket, Plan
+from agent_memory.domain.lifecycle import ROOMS, LifecycleRun, LookSlice, NightTicket, Plan, SliceResult
 from agent_memory.domain.lifecycle_ports import Approval, LastNight, NightDesk, NightFiles, StoredAgents
 from agent_memory.domain.planning import prefixes
 from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS, RetentionRules
@@ -83,6 +83,12 @@ def unfinished(run: LifecycleRun, files: NightFiles) -> dict[str, int]:
     return left
 
 
+def failures(run: LifecycleRun, files: NightFiles) -> int:
+    """Memories and facts that a step could not work off, though it ended: no copy could be made or read."""
+    results = (key for room in ROOMS for key in files.keys(room_prefix(run.run_id, f"done/{room}")))
+    return sum(result.counts.get("failed", 0) for result in files.get_many(results, SliceResult))
+
+
 def _names(files: NightFiles, prefix: str) -> set[str]:
     return {key.removeprefix(prefix) for key in files.keys(prefix)}
 
@@ -91,7 +97,7 @@ def verdict(ticket: NightTicket, files: NightFiles) -> str:
     """How a night ended: `planned`, `rolled_back`, `failed`, `held` or `completed`."""
     if ticket.run.dry_run:
         return "planned"
-    if unfinished(ticket.run, files):
+    if unfinished(ticket.run, files) or failures(ticket.run, files):
         return "failed"
     if ticket.quality == "fail":
         return "rolled_back"
@@ -102,7 +108,8 @@ def verdict(ticket: NightTicket, files: NightFiles) -> str:
 def end(ticket: NightTicket, doors: NightDoors) -> NightTicket:
     """Move the watermark if the night did its work, give the lock back, and say how it ended."""
     run, word = ticket.run, verdict(ticket, doors.files)
-    if word in ("completed", "held"):
+    if word in ("completed", "held", "rolled_back"):
+        # What was held or taken back waits for a person; nights that go on are not late because of that.
         plan = doors.files.get(plan_key(run.run_id), Plan)
         _forget_stored(run, doors, held=frozenset(plan.held if plan else ()))
         doors.desk.complete(_last(run, ticket, doors.desk.last()))
