@@ -23,12 +23,14 @@ from support.retrieval import a_knowledge_base
 
 from lambdas.lifecycle_report.handler import handler as lifecycle_report
 from lambdas.quality_check.handler import handler as quality_check
+from lambdas.restore_memories.handler import handler as restore_memories
 
 NIGHT = "n-2027-01-15"
 WHERE = ("--env", ENVIRONMENT)
 OWN_STEPS: Mapping[str, Task] = {
     "Baseline": lambda event: quality_check(event, LambdaContext()),
     "QualityCheck": lambda event: quality_check(event, LambdaContext()),
+    "RestoreMemories": lambda event: restore_memories(event, LambdaContext()),
     "Report": lambda event: lifecycle_report(event, LambdaContext()),
 }
 
@@ -182,9 +184,50 @@ def test_a_gate_that_fails_is_said_and_the_run_is_not_good(
     case = a_case(question="alpha0 beta0 gamma0", criteria=("alpha0 beta0 gamma0",), minimum=0.9)
     account.services.tenant(TENANT).regressions.put(case)
     report = asked(capsys, "run", code=1)
-    assert (report["ended"], report["quality"], report["gates"]) == ("failed", "fail", {"FAIL": 1})
+    assert (report["ended"], report["quality"], report["gates"]) == ("rolled_back", "fail", {"FAIL": 1})
+    assert (report["totals"]["pruned"], report["totals"]["restored"]) == (1, 1)
     [tenant] = report["tenants"]
     assert [(one["baseline"], one["after"], one["verdict"]) for one in tenant["cases"]] == [(1.0, 0.0, "FAIL")]
+    assert len(account.episodes()) == 1
+    assert asked(capsys, "run")["totals"] == {**dict.fromkeys(report["totals"], 0), "processed": 0}
+
+
+def test_what_a_night_removed_comes_back_whole_by_run_or_one_by_one(
+    account: AwsAccount, nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remembered(account, 3, age_days=40)
+    before = {row["run_id"]["S"]: row for row in account.episodes()}
+    asked(capsys, "run")
+    assert account.episodes() == []
+    one = f"{AGENT}/r-40-1"
+    [back] = asked(capsys, "restore", one, "--tenant", TENANT)
+    assert (back["memory_id"], back["decision"], back["run_id"]) == (one, "restored", NIGHT)
+    whole = asked(capsys, "restore", NIGHT)
+    assert sorted(item["decision"] for item in whole) == ["present", "restored", "restored"]
+    found = {row["run_id"]["S"]: row for row in account.episodes()}
+    assert set(found) == set(before)
+    dates = {"decays_at", "due_shard", "expires_at", "kept_until"}
+    for run_id, row in before.items():
+        assert {k: v for k, v in found[run_id].items() if k not in dates} == {
+            k: v for k, v in row.items() if k not in dates
+        }
+    assert asked(capsys, "run")["totals"]["pruned"] == 0
+    assert run("restore", NIGHT, "--tenant", TENANT) == 0
+    assert "was never gone" in capsys.readouterr().out
+
+
+def test_what_was_erased_or_removed_too_long_ago_does_not_come_back(
+    account: AwsAccount, nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remembered(account, 1, age_days=40)
+    asked(capsys, "run")
+    target = ("restore", f"{AGENT}/r-40-0", "--tenant", TENANT)
+    at(account, NOW + 31 * DAY)
+    assert asked(capsys, *target, code=1)[0]["decision"] == "too_old"
+    at(account, NOW + DAY)
+    account.erase(TENANT, "*", before=NOW)
+    assert asked(capsys, *target, code=1)[0]["decision"] == "erased"
+    assert account.episodes() == []
 
 
 def test_a_second_run_beside_another_says_that_it_did_nothing(
@@ -223,6 +266,11 @@ def test_a_run_can_be_left_to_itself(account: AwsAccount, nights: Nights, capsys
         (("approve", NIGHT, "--by", " "), 2),
         (("approve", NIGHT, "--by", "me"), 2),
         (("approve", NIGHT), 2),
+        (("restore", "a/b"), 2),
+        (("restore", "odd", "--tenant", TENANT), 2),
+        (("restore", "a/b", "--tenant", TENANT), 3),
+        (("restore", NIGHT), 3),
+        (("restore", NIGHT, "--tenant", TENANT), 3),
     ],
 )
 def test_wrong_usage_is_a_sentence(

@@ -128,7 +128,7 @@ def test_the_report_of_a_night_shows_each_case_before_and_after(
     assert run("regress", "report", "n-2027-01-14", *WHERE) == 1
     printed = capsys.readouterr()
     assert "move-a-booking" in printed.out
-    assert "taken back" in printed.err
+    assert "is taken back" in printed.err
     assert run("regress", "report", "n-2020-01-01", *WHERE) == 3
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
-from agent_memory.wiring_lifecycle import NightServices
+from agent_memory.wiring_merging import MergeServices
 
 if TYPE_CHECKING:
     from agent_memory.aws.queues import DeadLetters
@@ -79,9 +79,9 @@ class Deployment:
         return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
 
     @cached_property
-    def night(self) -> NightServices:
+    def night(self) -> MergeServices:
         """What the functions of the night see, for operators."""
-        return NightServices(self.services)
+        return MergeServices(self.services)
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

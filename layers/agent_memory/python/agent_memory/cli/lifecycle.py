@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from agent_memory.cli.regress import SAID
+from agent_memory.cli.restoring import restore
 from agent_memory.cli.screen import when
 from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOption, Session, session_of
 from agent_memory.domain import night
@@ -19,6 +20,7 @@ app = typer.Typer(
     help="What the night would do, does and did to memories. Example: `agent-memory lifecycle plan`.",
     no_args_is_help=True,
 )
+app.command()(restore)
 RunId = Annotated[str | None, typer.Argument(help="A run, as `lifecycle status` lists it.", show_default="the latest")]
 Seconds = Annotated[int, typer.Option("--timeout", min=1, help="Seconds to wait in all.")]
 POLL_SECONDS = 1.0
@@ -250,7 +252,8 @@ def _progress(session: Session, before: frozenset[str]) -> str:
 def _run_row(name: str, found: NightReport | None) -> dict[str, object]:
     if found is None:
         return {"run_id": name, "ended": "no report: at work, or it gave up", "quality": None, "begun": None}
-    return {"run_id": name, "ended": found.ended, "quality": found.quality, "begun": when(found.run.now)}
+    quality = None if found.run.dry_run else found.quality
+    return {"run_id": name, "ended": found.ended, "quality": quality, "begun": when(found.run.now)}
 
 
 def _known(run_id: str) -> str:

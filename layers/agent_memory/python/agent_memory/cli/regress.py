@@ -21,7 +21,7 @@ CaseId = Annotated[str, typer.Argument(help="Case id.")]
 NO_CASES = "NOT RUN: this tenant has no regression cases; agent-memory regress add makes one"
 SAID = {
     Verdict.PASS: "PASS: every case reaches its minimum",
-    Verdict.FAIL: "FAIL: the night made a case fail; what it did in this tenant was taken back",
+    Verdict.FAIL: "FAIL: the night made a case fail, so what it did in this tenant is taken back",
     Verdict.FAILED_BEFORE: "FAILED BEFORE: a case was below its minimum when the night began; nothing was taken back",
     Verdict.NOT_RUN: "NOT RUN: a case could not be compared, or there was none",
 }
@@ -149,6 +149,7 @@ def report(
     show(session, quality)
     if quality.verdict is not Verdict.PASS:
         raise FailedError(SAID[quality.verdict])
+    session.screen.text(SAID[quality.verdict])
 
 
 def show(session: Session, quality: TenantQuality) -> None:
@@ -159,7 +160,6 @@ def show(session: Session, quality: TenantQuality) -> None:
     ]
     title = f"quality gate of {quality.tenant_id} in {quality.night}, asked {when(quality.asked_at)}"
     session.screen.table(("case", "baseline", "after", "delta", "minimum", "verdict", "reason"), rows, title=title)
-    session.screen.text(SAID[quality.verdict])
 
 
 def _quality(session: Session, tenant: str, night: str | None) -> TenantQuality:
