@@ -84,6 +84,7 @@ class ConsolidationStack(cdk.Stack):
         scrub.may_use(DETECT_PII)
         store = self._function("StoreEpisode")
         store.may_embed(self._deployment.embedding_model_id)
+        store.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_STORED,))
         workflow = Workflow(
             self,
             "Workflow",

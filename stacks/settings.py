@@ -32,6 +32,9 @@ RUNTIME_KEYS: Final = (
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
     "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
     "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
+    "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
+    "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
+    "summariseMaxTokens", "guardrailId",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -177,6 +180,13 @@ class Deployment(BaseModel):
         return self.bedrock_model_id or f"{self.bedrock_geo}.anthropic.claude-sonnet-5"
 
     @property
+    def summarise_model(self) -> str:
+        """Inference profile that merges memories; empty in a deployment that asks no model."""
+        if self.summarise_model_id or self.distiller != "model":
+            return self.summarise_model_id
+        return f"{self.bedrock_geo}.anthropic.claude-haiku-5-5"
+
+    @property
     def makes_knowledge_base(self) -> bool:
         """Whether the knowledge stack makes one; a deployment that names its own does not."""
         return not self.knowledge_base_id
@@ -194,7 +204,8 @@ class Deployment(BaseModel):
     def runtime_environment(self) -> dict[str, str]:
         """The AGENT_MEMORY_* variables of every function, as text; the same dict goes to the operators."""
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
-        values |= {"environment": self.env, "bedrockModelId": self.distil_model, **self.names.for_functions()}
+        models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
+        values |= {"environment": self.env, **models, **self.names.for_functions()}
         values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 

@@ -82,6 +82,8 @@ class StorageStack(cdk.Stack):
         self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(asked.transcript_days))
         self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(asked.parked_days))
         self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(asked.undo_days))
+        # What a night removed can be brought back from here, and is gone for good afterwards.
+        self._bucket("Archive", names.archive_bucket, lifecycle=_forgetting(asked.undo_days))
 
     def _table(
         self,
@@ -162,7 +164,7 @@ class StorageStack(cdk.Stack):
 
 
 def _forgetting(days: int) -> s3.LifecycleRule:
-    """Raw transcripts: what expires or is overwritten is gone for good a day later."""
+    """Raw transcripts, archives: what expires or is overwritten is gone for good a day later."""
     return s3.LifecycleRule(
         expiration=cdk.Duration.days(days),
         noncurrent_version_expiration=cdk.Duration.days(1),

@@ -203,7 +203,7 @@ def test_the_machine_decides_by_one_word_only() -> None:
             assert choice["Variable"] in {"$.decision", "$.proposal"}
 
 
-@pytest.mark.parametrize("name", ["consolidation", "ingestion"])
+@pytest.mark.parametrize("name", ["consolidation", "ingestion", "lifecycle"])
 def test_the_definition_passes_statelint(name: str) -> None:
     linter = Path(sys.executable).with_name("statelint")
     file = Path(__file__).parents[2] / "statemachines" / f"{name}.asl.json"

@@ -194,6 +194,7 @@ def _variables(episodes: str, ledger: str, refused: str, machine: str) -> dict[s
         "factsTable": f"{contract.FACTS_TABLE}-{ENVIRONMENT}",
         "proceduresTable": f"{contract.PROCEDURES_TABLE}-{ENVIRONMENT}",
         "knowledgeBucket": f"agent-memory-knowledge-{ENVIRONMENT}-{ACCOUNT}",
+        "archiveBucket": f"agent-memory-archive-{ENVIRONMENT}-{ACCOUNT}",
         "knowledgeBaseId": "KBTEST0001",
         "dataSourceId": "DSTEST0001",
         "transcriptsBucket": f"agent-memory-transcripts-{ENVIRONMENT}-{ACCOUNT}",
@@ -238,7 +239,7 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
         refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
         variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
         variables |= {contract.environment_variable(key): value for key, value in changes.items()}
-        for bucket in ("transcripts", "parked", "knowledge"):
+        for bucket in ("transcripts", "parked", "knowledge", "archive"):
             boto3.client("s3").create_bucket(Bucket=f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
         boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
         boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")

@@ -12,6 +12,7 @@ RUN_ENDED: Final = "Agent Run Ended"
 RUN_CONSOLIDATED: Final = "Run Consolidated"
 MEMORY_RETRIEVED: Final = "Memory Retrieved"
 PROCEDURE_AWAITING_REVIEW: Final = "Procedure Awaiting Review"
+LIFECYCLE_FINISHED: Final = "Lifecycle Finished"
 
 # Physical names are "<name>-<environment>".
 BUS: Final = "agent-memory"
@@ -67,16 +68,24 @@ LAST_USED_AT: Final = "last_used_at"  # sort key of review-index, a number
 # Knowledge bucket and the Knowledge Base over it.
 KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 
+# Archive bucket: what nights removed lies under "archive/<tenant>/", their own slices, plans and reports under
+# "lifecycle/<run>/".
+ARCHIVE_PREFIX: Final = "archive/"
+LIFECYCLE_PREFIX: Final = "lifecycle/"
+
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
-# and the last report of the ingestion machine.
+# and the last report of the ingestion machine. `stored`: agents that stored something since a night looked at them,
+# entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals.
 REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
+REGISTRY_STORED: Final = "stored"
+REGISTRY_LIFECYCLE: Final = "lifecycle"
 
 # A message that was received this often without success goes to the dead letters.
 MAX_RECEIVES: Final = 5
@@ -90,6 +99,7 @@ DECISION: Final = "decision"
 # SSM parameters "/agent-memory/<environment>/<name>" hold what the client and the CLI must find.
 PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
+    "archive-bucket",
     "bootstrap-function",
     "bus",
     "consolidation-machine",
@@ -102,10 +112,12 @@ PARAMETER_NAMES: Final = (
     "intake-queue",
     "knowledge-bucket",
     "ledger-table",
+    "lifecycle-machine",
     "operator-settings",
     "parked-bucket",
     "procedures-table",
     "refused-queue",
+    "regression-function",
     "retrievals-dead-letters",
     "retrievals-queue",
     "review-function",
@@ -123,6 +135,9 @@ METRICS_NAMESPACE: Final = "agent-memory"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
 INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
 INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"
+QUALITY_GATES_FAILED: Final = "QualityGatesFailed"
+QUALITY_GATES_FAILED_BEFORE: Final = "QualityGatesFailedBefore"
+QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 TENANT_TAG: Final = "tenant_id"
 

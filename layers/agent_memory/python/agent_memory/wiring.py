@@ -20,12 +20,15 @@ from agent_memory.settings import Settings, settings
 from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
+    from agent_memory.aws.agent_notes import StoredRegistry
     from agent_memory.aws.bus import EventBus
     from agent_memory.aws.chat_model import BedrockChatModel
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
+    from agent_memory.aws.guardrail import BedrockGuardrail
     from agent_memory.aws.knowledge import BedrockKnowledge
-    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
+    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine, LifecycleMachine
+    from agent_memory.aws.night_files import S3NightFiles
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.tenancy import TenantSessions
@@ -106,6 +109,8 @@ class Services:
         return RetentionRules(
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
+            summary_ttl_days=s.summary_ttl_days,
+            archive_before_expiry_hours=s.archive_before_expiry_hours,
             parked_days=s.parked_days,
             transcript_days=s.transcript_days,
         )
@@ -192,6 +197,24 @@ class Services:
         return BedrockChatModel(self.settings.judge_model_id) if self.settings.judge_model_id else None
 
     @cached_property
+    def summariser(self) -> "BedrockChatModel | None":
+        """The model that merges memories; None when the deployment names none."""
+        from agent_memory.aws.chat_model import BedrockChatModel
+
+        model = self.settings.summarise_model_id
+        return BedrockChatModel(model) if model else None
+
+    @cached_property
+    def guardrail(self) -> "BedrockGuardrail | None":
+        """The guardrail that every merge passes; None when the deployment names none."""
+        from agent_memory.aws.guardrail import BedrockGuardrail
+
+        guardrail = self.settings.guardrail_id
+        return (
+            BedrockGuardrail(self.sessions.own_client("bedrock-runtime"), guardrail_id=guardrail) if guardrail else None
+        )
+
+    @cached_property
     def knowledge(self) -> "BedrockKnowledge":
         from agent_memory.aws.knowledge import BedrockKnowledge
 
@@ -214,6 +237,18 @@ class Services:
         from agent_memory.aws.registry import IngestionDesk
 
         return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def stored(self) -> "StoredRegistry":
+        from agent_memory.aws.agent_notes import StoredRegistry
+
+        return StoredRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def night_files(self) -> "S3NightFiles":
+        from agent_memory.aws.night_files import S3NightFiles
+
+        return S3NightFiles(self.sessions.own_client("s3"), bucket=self._named("archive_bucket"))
 
     @cached_property
     def distillery(self) -> "Distillery":
@@ -248,6 +283,12 @@ class Services:
         from agent_memory.aws.machines import IngestionMachine
 
         return IngestionMachine(self.sessions.own_client("stepfunctions"), arn=self._named("ingestion_machine"))
+
+    @cached_property
+    def lifecycle_machine(self) -> "LifecycleMachine":
+        from agent_memory.aws.machines import LifecycleMachine
+
+        return LifecycleMachine(self.sessions.own_client("stepfunctions"), arn=self._named("lifecycle_machine"))
 
     @cached_property
     def refused(self) -> "RefusedQueue":

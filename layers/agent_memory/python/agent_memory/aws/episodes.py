@@ -119,13 +119,15 @@ class DynamoEpisodes:
             ExpressionAttributeValues={f":{name}": held for name, held in kept.items()},
         )
 
-    def _update(self, agent_id: str, run_id: str, **expression: Any) -> bool:
+    def _update(
+        self, agent_id: str, run_id: str, *, condition: str = "attribute_exists(#key)", **expression: Any
+    ) -> bool:
         with translating("dynamodb:UpdateItem on the episodes table"):
             try:
                 self._client.update_item(
                     TableName=self._table,
                     Key=self._key(agent_id, run_id),
-                    ConditionExpression="attribute_exists(#key)",
+                    ConditionExpression=condition,
                     **expression,
                 )
             except ClientError as error:
@@ -155,6 +157,7 @@ class DynamoEpisodes:
             | {name: None if vector is None else pack(vector) for name, vector in vectors.items()}
             | {
                 EPISODES_PARTITION_KEY: self._partition(episode.agent_id),
+                "sources": episode.sources or None,
                 USER_KEY: user_key(self._tenant_id, episode.user_ref) if episode.user_ref else None,
                 DUE_SHARD: None if episode.decays_at is None else self._shard(episode.agent_id, episode.run_id),
             }

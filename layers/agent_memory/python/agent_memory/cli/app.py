@@ -14,10 +14,12 @@ from agent_memory.cli import (
     episodes,
     facts,
     ingestion,
+    lifecycle,
     local_runtime,
     parked,
     procedures,
     recall,
+    regress,
 )
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
@@ -69,6 +71,8 @@ app.add_typer(facts.app, name="facts")
 app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
+app.add_typer(lifecycle.app, name="lifecycle")
+app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
 app.command()(emit.emit)

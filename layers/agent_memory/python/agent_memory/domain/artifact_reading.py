@@ -56,7 +56,7 @@ def read_artifacts(value: object, transcript: Transcript, counts: Counter[str]) 
     evidence = Evidence(transcript)
     facts = tuple(_facts(fields.get("facts"), evidence, counts))
     stated = fields.get("confidence")
-    confidence = _confidence(stated, counts)
+    confidence = read_confidence(stated, counts)
     if "confidence" not in fields and facts:
         # An answer of facts alone is as sure as the least sure of them.
         confidence = min(fact.confidence for fact in facts)
@@ -140,7 +140,7 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
             continue
         yield CandidateFact(
             content=text,
-            confidence=_confidence(fields.get("confidence"), counts),
+            confidence=read_confidence(fields.get("confidence"), counts),
             evidence=quote,
             scope=FactScope.USER if str(fields.get("scope")).strip().lower() == "user" else FactScope.DOMAIN,
             valid_until=_valid_until(fields.get("valid_until")),
@@ -149,7 +149,7 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
         )
 
 
-def _confidence(value: object, counts: Counter[str]) -> float:
+def read_confidence(value: object, counts: Counter[str]) -> float:
     """In [0, 1]: fractions as they are, "90%" and 85 as percentages; anything else is 0 and counted."""
     fraction = _fraction(value)
     if fraction is None:

@@ -118,8 +118,8 @@ def compose(
     artifacts = distillation.artifacts
     task = plain(distillation.task) or plain(artifacts.task_summary)
     asked, findings = distillation.asked or distillation.task, artifacts.key_findings
-    task_vector = _embedded(task, embedder, counts)
-    digest_vector = _embedded(compose_digest(asked, findings, MAX_EMBEDDED), embedder, counts)
+    task_vector = embedded(task, embedder, counts)
+    digest_vector = embedded(compose_digest(asked, findings, MAX_EMBEDDED), embedder, counts)
     return Episode(
         tenant_id=claim.tenant_id,
         agent_id=claim.agent_id,
@@ -173,7 +173,8 @@ def compose_digest(asked: str, findings: Sequence[str], limit: int) -> str:
     return shortened("\n".join(part for part in (shortened(request, limit - room), found) if part), limit)
 
 
-def _embedded(text: str, embedder: Embedder, counts: Counter[str]) -> Vector | None:
+def embedded(text: str, embedder: Embedder, counts: Counter[str]) -> Vector | None:
+    """The vector of *text*; None, counted, when there is nothing to embed or the model has no answer to it."""
     if not text.strip():
         counts["blank_texts"] += 1
         return None

@@ -98,6 +98,16 @@ def confirm_fact(
     return _Confirming(ticket.scrubbed_key, claim, distillation, doors, rules, now).answer(index)
 
 
+def confirm_for(
+    entry: str, claim: Claim, distillation: Distillation, doors: ConfirmDoors, rules: ConfirmRules, *, now: int
+) -> tuple[Confirmed, ...]:
+    """Take what something else than its end says for a run (*claim*) through the gate; *entry* names its own receipt.
+
+    The gate counts the run once, whoever speaks for it. Raises what is worth retrying."""
+    asked = _Confirming(entry, claim, distillation, doors, rules, now, receipt=entry).answer(0)
+    return asked.fresh
+
+
 def _not_confirmed(index: int, reason: str) -> FactsConfirmed:
     return FactsConfirmed(asked=Confirmed(index=index, decision="not_confirmed", reason=reason))
 
@@ -106,9 +116,18 @@ class _Confirming:
     """The candidates of one run on their way."""
 
     def __init__(
-        self, source: str, claim: Claim, distillation: Distillation, doors: ConfirmDoors, rules: ConfirmRules, now: int
+        self,
+        source: str,
+        claim: Claim,
+        distillation: Distillation,
+        doors: ConfirmDoors,
+        rules: ConfirmRules,
+        now: int,
+        *,
+        receipt: str | None = None,
     ) -> None:
         self._source = source
+        self._entry = receipt or claim.run_id
         self._claim = claim
         self._distillation = distillation
         self._doors = doors
@@ -187,12 +206,12 @@ class _Confirming:
 
     def _receipt(self) -> Receipt:
         claim = self._claim
-        known = self._doors.facts.receipt(claim.agent_id, claim.run_id)
+        known = self._doors.facts.receipt(claim.agent_id, self._entry)
         if known is not None and known.source == self._source:
             return known
         return Receipt(
             agent_id=claim.agent_id,
-            run_id=claim.run_id,
+            run_id=self._entry,
             source=self._source,
             ended_at=claim.ended_at,
             expires_at=retention.ledger_expires_at(self._rules.retention, now=self._now),

@@ -3,9 +3,10 @@
 import hashlib
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
-from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
+from agent_memory.contract import ARCHIVE_PREFIX, LIFECYCLE_PREFIX, REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
@@ -145,6 +146,17 @@ def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
     return f"parked/{tenant_id}/{agent_id}/{run_id}/"
 
 
+def archive_root(tenant_id: str) -> str:
+    """S3 prefix of everything of a tenant in the archive bucket, with its closing slash; below it the night's id."""
+    return f"{ARCHIVE_PREFIX}{tenant_id}/"
+
+
+def summary_id(sources: Iterable[tuple[str, str]]) -> str:
+    """Id of what was merged from these (agent_id, run_id): m- and 32 hex digits, whatever their order."""
+    parts = "\n".join(sorted(run_entry(*source) for source in sources))
+    return "m-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
 def execution_name(tenant_id: str, agent_id: str, run_id: str, attempt: int) -> str:
     """Deterministic name of a consolidation execution (64 hex digits): a re-delivered event finds it taken."""
     parts = SEPARATOR.join((tenant_id, agent_id, run_id, str(attempt)))
@@ -176,3 +188,44 @@ def procedure_id(tenant_id: str, task_type: str, steps: Sequence[str]) -> str:
         encoded = step.encode("utf-8", "backslashreplace")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return "p-" + digest.hexdigest()[:32]
+
+
+def night_of(now: int) -> str:
+    """Id of the night that begins at *now* (epoch seconds), by its date in UTC."""
+    return datetime.fromtimestamp(now, UTC).strftime("n-%Y-%m-%d")
+
+
+def night_prefix(run_id: str) -> str:
+    """S3 prefix of a lifecycle run's own objects in the archive bucket, with its closing slash."""
+    return f"{LIFECYCLE_PREFIX}{run_id}/"
+
+
+def room_prefix(run_id: str, room: str) -> str:
+    """S3 prefix of one kind of slices of a run (`look`, `plan`, `expire`, `merge`, `prune`, `facts`, `rollback`,
+    `done/<step>`), with its closing slash."""
+    return f"{night_prefix(run_id)}{room}/"
+
+
+def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of a slice of one tenant."""
+    return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
+
+
+def room_of(key: str) -> str:
+    """The room that the key of a slice names."""
+    return key.split("/")[2]
+
+
+def result_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of what a step did with the slice *name* of *room*."""
+    return slice_key(run_id, f"done/{room}", tenant_id, name)
+
+
+def plan_key(run_id: str) -> str:
+    """S3 key of a run's plan."""
+    return f"{night_prefix(run_id)}plan.json"
+
+
+def archive_prefix(tenant_id: str, run_id: str) -> str:
+    """S3 prefix of what a lifecycle run archived of one tenant, with its closing slash."""
+    return f"{archive_root(tenant_id)}{run_id}/"

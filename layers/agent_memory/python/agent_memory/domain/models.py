@@ -171,6 +171,10 @@ class Episode(Model):
 
     *task* <= 500 and *digest* <= 1,000 characters (the recall view); vectors are unit length or None when the
     text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due.
+
+    Of the night: *sources*: the runs that a summary, or the survivor of near-duplicates, stands for, the first of
+    which ended at *oldest_source_at*. *merged_into*: the entry that stands for this one, which is about to go.
+    *kept_until*: no relevance, however low, makes it due before (its expiry does). *review*: why a merge was refused.
     """
 
     tenant_id: str
@@ -203,6 +207,11 @@ class Episode(Model):
     last_access_at: int | None = None
     use_count: int = 0
     pinned: bool = False
+    sources: tuple[str, ...] = ()
+    oldest_source_at: int | None = None
+    merged_into: str | None = None
+    kept_until: int | None = None
+    review: str | None = None
     schema_version: int = SCHEMA_VERSION
 
 

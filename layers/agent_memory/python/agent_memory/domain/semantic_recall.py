@@ -18,7 +18,6 @@ from agent_memory.domain.models import FactScope, Vector
 from agent_memory.domain.ports import Facts, Knowledge, UserRefs
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
-from agent_memory.domain.retention import DAY_SECONDS
 
 # Some of what is found may turn out to be withdrawn or expired.
 WIDER = 3
@@ -157,7 +156,8 @@ class SemanticRecall:
             return fact.state.value
         if fact.state not in BELIEVED:
             return "not_believed"
-        expired = not fact.pinned and fact.last_confirmed_at + self._rules.ttl_days * DAY_SECONDS <= self._now
+        due = fact.due_at(self._rules.ttl_days)
+        expired = due is not None and due <= self._now
         past = fact.valid_until is not None and fact.valid_until <= self._now
         return "expired" if expired or past else None
 
