@@ -54,6 +54,7 @@ class Deployment:
         function = self.directory.name("review-function")
         return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
 
+    @cached_property
     def regression_function(self) -> "RegressionFunction":
         """The function that adds and asks regression cases; a chat model may judge, so it is waited for longer."""
         from agent_memory.aws.regression_function import RegressionFunction
