@@ -102,9 +102,9 @@ def test_a_run_has_one_say_for_a_procedure(tenant: TenantServices) -> None:
     seen = tenant.procedures.of_task_type(TASK_TYPE)
     more = procedure.model_copy(update={"evidence": 2})
     again = a_proposal(seen, more, some_evidence(more, "r-1"), opens=False)
-    assert tenant.procedures.propose(again) == "conflict"
+    assert tenant.procedures.propose(again) == "duplicate"
     other = a_procedure(steps=("Something else.",))
-    assert tenant.procedures.propose(a_proposal(seen, other, some_evidence(other, "r-1"))) == "conflict"
+    assert tenant.procedures.propose(a_proposal(seen, other, some_evidence(other, "r-1"))) == "duplicate"
     proposed = tenant.procedures.proposal_of(AGENT, "r-1")
     assert proposed is not None
     assert proposed.procedure_id == procedure.procedure_id
