@@ -194,6 +194,9 @@ class ConsolidationStack(cdk.Stack):
             alarms.when_any(construct_id, metric, meaning="A consolidation did not end well")
         self._ingestion.watch(alarms)
         self._notices.watch(alarms)
+        self._watch_queues(alarms)
+
+    def _watch_queues(self, alarms: Alarms) -> None:
         waiting = (
             ("IntakeDeadLetters", self._intake.dead_letters, "Runs that accept_run could not take are waiting"),
             (

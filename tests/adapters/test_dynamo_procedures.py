@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
 from agent_memory.domain.procedure_transitions import edit, pin, reject, retire
+from agent_memory.domain.procedure_upkeep import flag_unused
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account
-from support.builders import AGENT, NOW, TENANT
+from support.builders import AGENT, DAY, NOW, TENANT
 from support.procedures import (
     PERSON,
+    RULES,
     STEPS,
     TASK_TYPE,
     a_procedure,
@@ -100,9 +102,9 @@ def test_a_run_has_one_say_for_a_procedure(tenant: TenantServices) -> None:
     seen = tenant.procedures.of_task_type(TASK_TYPE)
     more = procedure.model_copy(update={"evidence": 2})
     again = a_proposal(seen, more, some_evidence(more, "r-1"), opens=False)
-    assert tenant.procedures.propose(again) == "conflict"
+    assert tenant.procedures.propose(again) == "duplicate"
     other = a_procedure(steps=("Something else.",))
-    assert tenant.procedures.propose(a_proposal(seen, other, some_evidence(other, "r-1"))) == "conflict"
+    assert tenant.procedures.propose(a_proposal(seen, other, some_evidence(other, "r-1"))) == "duplicate"
     proposed = tenant.procedures.proposal_of(AGENT, "r-1")
     assert proposed is not None
     assert proposed.procedure_id == procedure.procedure_id
@@ -239,3 +241,24 @@ def test_words_that_an_edit_replaces_are_kept_and_no_word_of_them_is_taken_for_a
     assert [wording.steps for wording in procedures.wordings(found)] == [first.steps, ("Ask first.",)]
     assert [said.run_id for said in procedures.proposed_by(found)] == ["r-1"]
     assert [one.steps for one in procedures.of_task_type(TASK_TYPE).procedures] == [("Ask twice.",)]
+
+
+def test_the_night_flags_what_nobody_used_for_long_tells_reviewers_and_changes_nothing_twice(
+    tenant: TenantServices,
+) -> None:
+    old = NOW - 60 * DAY
+    unused = stored(tenant.procedures, an_approved(a_procedure(last_used_at=old), now=old))
+    pinned = stored(
+        tenant.procedures, an_approved(a_procedure(steps=("Pin it.",), pinned=True, last_used_at=old), now=old)
+    )
+    recent = stored(tenant.procedures, an_approved(a_procedure(steps=("Use it.",), last_used_at=old + 1), now=old + 1))
+    told: list[object] = []
+
+    def night() -> tuple[str, ...]:
+        return flag_unused(
+            tenant.procedures, lambda name, detail: told.append(detail["reason"]), RULES, environment="test", now=NOW
+        )
+
+    assert (night(), night(), told) == ((unused.procedure_id,), (), ["stale"])
+    assert now_in(tenant, unused).state is ProcedureState.NEEDS_REVIEW
+    assert {now_in(tenant, one).state for one in (recent, pinned)} == {ProcedureState.APPROVED}

@@ -49,12 +49,12 @@ KINDS = (
         8,
     ),
     Kind(
-        "unlock-account",
-        "Unlock the account of caller {}.",
-        "Unlock an account",
+        "reset-account",
+        "Reset the locked account of caller {}.",
+        "Reset a locked account",
         (
-            ("Verify the caller with two questions.", "Unlock the account.", "Send a reset link."),
-            ("Check the caller with two questions.", "Then unlock the account.", "Send a reset link."),
+            ("Verify the caller with two questions.", "Remove the lock from the account.", "Send a reset link."),
+            ("Check the caller with two questions.", "Then remove the lock from the account.", "Send a reset link."),
         ),
         7,
     ),

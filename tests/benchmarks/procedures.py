@@ -26,7 +26,7 @@ from benchmarks.stack import BenchStack, figures, say, the_stack
 from local.layout import DEFAULT_STATE
 
 AGENT = "ops-desk"
-REVIEWERS = ("reviewer-a", "reviewer-b")
+REVIEWERS = ("arn:aws:iam::000000000000:user/reviewer-a", "arn:aws:iam::000000000000:user/reviewer-b")
 UNWANTED = ("Skip all of it.", "Say that it is done.")
 PROPOSING, WAVES, PER_WAVE = 4, 3, 12
 # Every so manieth run that is shown a procedure goes its own way.
@@ -63,7 +63,7 @@ class Bench:
         self.expected: dict[str, Expected] = {}
         self.approved: dict[str, str] = {}
         self.runs: list[str] = []
-        self.unapproved = self.lost_in_edit = 0
+        self.unapproved = self.lost_in_edit = self.twice = 0
         self.decisions: Counter[str] = Counter()
         self.withdrawn: set[str] = set()
 
@@ -160,6 +160,7 @@ class Bench:
         ids = [detail["run_id"] for detail in details]
         self.runs += ids
         sent = [*details, *details[::5]]
+        self.twice += len(sent) - len(details)
         random.shuffle(sent)
         with ThreadPoolExecutor(SENDERS) as senders:
             list(senders.map(self._put, sent))
@@ -215,6 +216,7 @@ class Bench:
                 [f"stale_{stale.get('decision')}", str(self._ask(fresh, REVIEWERS[1]).get("decision"))]
             )
             self.approved[fresh.procedure_id] = fresh.steps_sha256
+            self.withdrawn.discard(fresh.procedure_id)
 
     def note_withdrawn(self) -> None:
         self.withdrawn |= {one.procedure_id for one in self._tenant.procedures.in_state(ProcedureState.NEEDS_REVIEW)}
@@ -248,7 +250,7 @@ def main() -> None:
         )
         figures(
             runs=len(set(bench.runs)),
-            delivered_twice=sum(1 for _ in bench.runs[::5]),
+            delivered_twice=bench.twice,
             counters_wrong=wrong,
             unapproved_injected=bench.unapproved,
             established=states["established"],

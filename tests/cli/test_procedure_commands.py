@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from agent_memory import contract
+from agent_memory.aws.reviews import SignedReviews
 from agent_memory.cli import app as command
+from agent_memory.deployment import Deployment
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from botocore.client import BaseClient
@@ -259,3 +261,11 @@ def test_a_file_that_is_no_text_is_refused(pending: Procedure, tmp_path: Path) -
 def test_the_task_type_is_told(pending: Procedure, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("procedures", "list", *WHERE) == 0
     assert TASK_TYPE in capsys.readouterr().out
+
+
+def test_where_iam_says_who_calls_the_command_signs_its_calls_of_the_url(account: AwsAccount) -> None:
+    variables = {**account.variables, contract.environment_variable("callerAuth"): "principal"}
+    account.client("ssm").put_parameter(
+        Name=f"/agent-memory/{ENVIRONMENT}/operator-settings", Value=json.dumps(variables), Overwrite=True
+    )
+    assert isinstance(Deployment(ENVIRONMENT).reviews, SignedReviews)

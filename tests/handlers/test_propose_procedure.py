@@ -83,6 +83,18 @@ def test_a_run_proposes_once_however_often_it_is_delivered_or_driven_again(
     assert len(bus.events) == 3
 
 
+def test_a_run_whose_procedure_was_removed_since_proposes_nothing_anew(
+    account: AwsAccount, tenant: TenantServices
+) -> None:
+    ticket = a_run_of(tenant, "r-1", steps=STEPS)
+    propose(ticket)
+    for row in account.procedures():
+        key = {name: row[name] for name in ("task_key", "procedure_id")}
+        account.client("dynamodb").delete_item(TableName=account.settings.procedures_table, Key=key)
+    assert propose(ticket) == ("duplicate", None)
+    assert account.procedures() == []
+
+
 def test_a_notice_that_was_lost_comes_with_the_retry(tenant: TenantServices, bus: StandInBus) -> None:
     ticket = a_run_of(tenant, "r-1", steps=STEPS)
     bus.failing.append(StoreBusyError("bus"))

@@ -80,6 +80,8 @@ class DynamoProcedures:
         failed = self._transactions.write(actions)
         if any(failed[: len(checks)]):
             return "erased"
+        if any(failed[-1:]):
+            return "duplicate"
         return "conflict" if any(failed) else "written"
 
     def proposal_of(self, agent_id: str, run_id: str) -> Procedure | None:

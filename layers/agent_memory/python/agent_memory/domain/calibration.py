@@ -1,6 +1,7 @@
 """Floors: how alike a memory must be to be shown. They belong to (embedding model, kind of memory, form of query).
 
-Calibrated with `python -m benchmarks.calibrate_floors` and `benchmarks.calibrate_procedures`; docs/calibration.md holds the table that came out.
+Calibrated with `python -m benchmarks.calibrate_floors` and `python -m benchmarks.calibrate_procedures`;
+docs/calibration.md holds the tables that came out.
 """
 
 from enum import StrEnum

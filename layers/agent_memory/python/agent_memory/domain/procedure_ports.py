@@ -6,7 +6,8 @@ from agent_memory.domain.models import Model
 from agent_memory.domain.ports import Read
 from agent_memory.domain.procedures import Procedure, ProcedureState, ProposalEvidence, Wording
 
-ProposalWritten = Literal["written", "conflict", "erased"]
+ProposalWritten = Literal["written", "conflict", "duplicate", "erased"]
+"""conflict: somebody else proposed or decided; read it again. duplicate: this run has proposed."""
 ResultWritten = Literal["recorded", "duplicate", "moved", "erased"]
 """duplicate: this run was counted. moved: the procedure is in another state or has other steps; read it again."""
 

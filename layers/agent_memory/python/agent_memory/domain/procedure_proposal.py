@@ -84,9 +84,8 @@ def propose_procedure(ticket: RunTicket, doors: ProposeDoors, rules: ProposeRule
     reason = _not_to_be_proposed(claim, distillation)
     if reason:
         return ProposalDecided(decision="nothing_proposed", reason=reason)
-    before = doors.procedures.proposal_of(ticket.agent_id, ticket.run_id)
-    if before is not None:
-        return _announced(ProposalDecided(decision="duplicate", procedure_id=before.procedure_id), before, doors, rules)
+    if doors.procedures.proposal_of(ticket.agent_id, ticket.run_id) is not None:
+        return _counted_before(claim, doors, rules)
     candidate = distillation.artifacts.procedure
     if candidate is None:
         return ProposalDecided(decision="nothing_proposed", reason="no_procedure")
@@ -104,6 +103,14 @@ def _not_to_be_proposed(claim: Claim, distillation: Distillation) -> str | None:
     if distillation.artifacts.outcome is not Outcome.COMPLETED:
         return "run_not_completed"
     return None if claim.task_type else "no_task_type"
+
+
+def _counted_before(claim: Claim, doors: ProposeDoors, rules: ProposeRules) -> ProposalDecided:
+    """A run proposes once, also when what it proposed is gone since."""
+    before = doors.procedures.proposal_of(claim.agent_id, claim.run_id)
+    if before is None:
+        return ProposalDecided(decision="duplicate")
+    return _announced(ProposalDecided(decision="duplicate", procedure_id=before.procedure_id), before, doors, rules)
 
 
 def _announced(
@@ -150,10 +157,8 @@ class _Proposal:
                 return _announced(
                     ProposalDecided(decision=decision, procedure_id=found.procedure_id), found, self._doors, self._rules
                 )
-            before = self._doors.procedures.proposal_of(self._claim.agent_id, self._claim.run_id)
-            if before is not None:
-                decided = ProposalDecided(decision="duplicate", procedure_id=before.procedure_id)
-                return _announced(decided, before, self._doors, self._rules)
+            if written == "duplicate":
+                return _counted_before(self._claim, self._doors, self._rules)
             self._doors.rest(min(LONGEST_REST, FIRST_REST * 2**attempt))
         raise StoreBusyError("the procedures of a task type kept changing while one was proposed")
 
