@@ -10,6 +10,7 @@ from agent_memory.cli.screen import when
 from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOption, Session, Tenant, session_of
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.json_text import read_json
+from agent_memory.domain.keys import identifier
 from agent_memory.domain.quality import CaseScore, TenantQuality, Verdict, worst
 from agent_memory.domain.regressions import Scorer
 
@@ -94,7 +95,7 @@ def remove(ctx: typer.Context, case_id: CaseId, tenant: Tenant, env: Env = None,
     Example: `agent-memory regress remove cn23 --tenant acme`
     """
     session = session_of(ctx, env, output)
-    if not session.tenant(tenant).regressions.remove(case_id):
+    if not session.tenant(tenant).regressions.remove(identifier(case_id, "CASE_ID")):
         raise NotFoundError(f"{case_id} is no case of {tenant}: agent-memory regress list --tenant {tenant}")
     session.screen.answer({"case_id": case_id, "removed": True})
     session.screen.text(f"{case_id} is removed")
