@@ -53,17 +53,9 @@ def add(
     """
     if (file is None) == (case_id is None):
         raise RefusedInputError("CASE_ID", "or --from is needed, and not both")
-    given = {
-        "case_id": case_id,
-        "agent_id": agent,
-        "question": question,
-        "criteria": criterion or [],
-        "minimum": minimum,
-        "domain": domain,
-        "user_id": user,
-        "scorer": scorer.value,
-    }
-    cases = [given] if file is None else _read(file)
+    said = {"case_id": case_id, "agent_id": agent, "question": question, "criteria": criterion or []}
+    asked = {"minimum": minimum, "domain": domain, "user_id": user, "scorer": scorer.value}
+    cases: list[Mapping[str, object]] = [{**said, **asked}] if file is None else _read(file)
     session = session_of(ctx, env, output)
     kept = [session.deployment.regression_function.add(tenant, case) for case in cases]
     session.screen.answer(kept)
