@@ -91,6 +91,16 @@ def keep(deployment: Deployment, tenant_id: str, *, due: int, of: int, agent: st
         assert tenant.episodes.put(episode) == "stored"
 
 
+def an_old_run(deployment: Deployment, answered: Answered, folder: Path, tenant_id: str, place: str) -> None:
+    """A run that ended 40 days ago and comes late: what the pipeline makes of it is due at once."""
+    said = [{"role": "user", "content": told(place)}, {"role": "assistant", "content": f"The {place} needs a door."}]
+    ended = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(deployment.now() - 40 * DAY))
+    ids = {"schema_version": 1, "tenant_id": tenant_id, "agent_id": AGENT, "run_id": place, "ended_at": ended}
+    file = folder / "run.json"
+    file.write_text(json.dumps({**ids, "outcome": "COMPLETED", "transcript": {"messages": said}}))
+    assert answered("emit", str(file), "--wait")[0]["state"] == "stored"
+
+
 def left(deployment: Deployment, tenant_id: str) -> set[str]:
     views = deployment.services.tenant(tenant_id).episodes.views(AGENT, now=deployment.now())
     return {view.run_id for view in views}
@@ -115,9 +125,10 @@ def planned(answered: Answered, run: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def test_a_night_prunes_what_is_due_takes_back_what_a_case_needed_and_holds_what_is_too_much(
-    deployment: Deployment, answered: Answered
+    deployment: Deployment, answered: Answered, tmp_path: Path
 ) -> None:
     keep(deployment, "meadow", due=3, of=20)
+    an_old_run(deployment, answered, tmp_path, "meadow", "windmill")
     keep(deployment, "harbour", due=3, of=20)
     keep(deployment, "quarry", due=8, of=20)
     answered("episodes", "pin", "kiln", "--tenant", "meadow", "--agent", AGENT)
@@ -126,11 +137,11 @@ def test_a_night_prunes_what_is_due_takes_back_what_a_case_needed_and_holds_what
 
     found = planned(answered)
     assert {name: (plan["removed"], plan["held"]) for name, plan in found.items()} == {
-        "meadow": (2, None),
+        "meadow": (3, None),
         "harbour": (3, None),
         "quarry": (8, "blast_radius"),
     }
-    assert all(len(left(deployment, name)) == 20 for name in found)
+    assert {name: len(left(deployment, name)) for name in found} == {"meadow": 21, "harbour": 20, "quarry": 20}
 
     report = answered("lifecycle", "run", code=1)
     assert (report["ended"], report["quality"]) == ("rolled_back", "fail")
