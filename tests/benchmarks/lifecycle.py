@@ -190,7 +190,7 @@ def planned(dynamodb: Any, table: str) -> tuple[set[tuple[str, str]], CountingCl
     ticket = NightTicket(run=run, bucket="bench", **prefixes(run.run_id))
     # Facts have a table of their own; here the same one is asked, whose keys are other ones: only episodes are counted.
     doors: Any = PlanDoors(DynamoDueIndex(counting, episodes_table=table, facts_table=table), slices, slices)
-    doors = doors._replace(index=EpisodesOnly(doors.index))
+    doors = doors._replace(due=EpisodesOnly(doors.due))
     while ticket.decision != "planned":
         ticket = plan(ticket, doors, None, shards=SHARDS)
     looks = [one for one in slices.found.values() if isinstance(one, LookSlice)]
