@@ -26,7 +26,8 @@ procedureStaleDays procedureTrialShare parkedDays undoDays maxRemovedShare disti
 piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards"""
 
 NAMED_BY_THE_DEPLOYMENT = {
-    "refused_queue", "consolidation_machine", "ingestion_machine", "bedrock_model_id", "knowledge_base_id", "data_source_id",
+    "refused_queue", "consolidation_machine", "ingestion_machine", "archive_bucket", "lifecycle_machine",
+    "summarise_model_id", "bedrock_model_id", "knowledge_base_id", "data_source_id",
 }  # fmt: skip
 
 

@@ -163,7 +163,8 @@ def _delta(found: Iterable[TenantQuality]) -> float | None:
 def lines(report: NightReport) -> Iterator[str]:
     """The report for people, line by line."""
     yield f"night {report.run.run_id}: {report.ended}, reported {iso(report.at)}"
-    yield f"quality gate: {report.quality.upper()}{_signed(', mean delta ', report.quality_delta)}"
+    if not report.run.dry_run:
+        yield f"quality gate: {report.quality.upper()}{_signed(', mean delta ', report.quality_delta)}"
     yield ", ".join(f"{report.totals.get(name, 0)} {name}" for name in TOTALS)
     if report.unfinished:
         yield f"not finished: {', '.join(f'{number} of {room}' for room, number in report.unfinished.items())}"

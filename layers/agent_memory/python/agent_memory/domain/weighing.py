@@ -118,10 +118,18 @@ def weighed_tenant(
     if removed - approved <= rules.share * rules.begin:
         return plan
     mine = doors.tenant(tenant_id)
-    total = sum(mine.dates.live(agent, now=run.now) for agent in mine.notes.agents())
+    # An agent that stored nothing since this release noted agents is known by what is due of it.
+    agents = sorted({*mine.notes.agents(), *_agents(slices)})
+    total = sum(mine.dates.live(agent, now=run.now) for agent in agents)
     limit = share * total
     held = "blast_radius" if total >= rules.begin and removed - approved > limit else None
     return plan.model_copy(update={"total": total, "limit": limit, "held": held})
+
+
+def _agents(slices: Iterable[PlanSlice]) -> Iterator[str]:
+    for one in slices:
+        yield from (item.agent_id for item in one.items)
+        yield from (group.agent_id for group in one.groups)
 
 
 def _counts(slices: Iterable[PlanSlice]) -> dict[str, int]:
