@@ -17,13 +17,13 @@ class Deployment:
 
     def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
         self.environment = environment
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     @cached_property
     def clients(self) -> "Clients":
         from agent_memory.aws.remote import Clients
 
-        return Clients(timeout_seconds=self._timeout_seconds)
+        return Clients(timeout_seconds=self.timeout_seconds)
 
     @cached_property
     def directory(self) -> "SsmDirectory":

@@ -17,6 +17,7 @@ from agent_memory.cli import (
     local_runtime,
     parked,
     recall,
+    spool,
 )
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
@@ -68,6 +69,7 @@ app.add_typer(facts.app, name="facts")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(spool.app, name="spool")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)
