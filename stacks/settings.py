@@ -30,6 +30,7 @@ RUNTIME_KEYS: Final = (
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
+    "prefetchMinutes",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -61,6 +62,7 @@ class Deployment(BaseModel):
     parked_alarm_days: Days = 7
     undo_days: Days = 30
     context_days: Days = 7
+    prefetch_minutes: Annotated[int, Field(ge=1, le=1440)] = 60
     transcript_days: Days = 3
     intake_days: Annotated[int, Field(ge=1, le=14)] = 1
     dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4

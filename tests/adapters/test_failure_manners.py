@@ -4,6 +4,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -33,12 +34,12 @@ def gardener(**options: object) -> AgentMemory:
     return AgentMemory("meadow", "gardener", "test", **options)  # type: ignore[arg-type]
 
 
-def unreachable() -> object:
+def unreachable() -> AbstractContextManager[object]:
     return patch.dict(os.environ, {"AWS_ENDPOINT_URL": NOWHERE})
 
 
 def test_a_recall_from_nowhere_is_empty_says_why_and_warns(world: StandIn) -> None:
-    with unreachable(), pytest.warns(RuntimeWarning, match="memory was not recalled: ssm.*could not reach"):  # type: ignore[attr-defined]
+    with unreachable(), pytest.warns(RuntimeWarning, match="memory was not recalled: ssm.*could not reach"):
         found = gardener().recall(WORDS)
     assert (found.context, found.degraded[0].tier, found.nothing_relevant) == ("", "all", False)
 
@@ -75,7 +76,7 @@ def test_what_nobody_foresaw_does_not_reach_the_agent_either(world: StandIn) -> 
 
 
 def test_a_run_that_cannot_be_sent_waits_and_goes_along_with_the_next_that_can(world: StandIn, spool: Spool) -> None:
-    with unreachable(), pytest.warns(RuntimeWarning, match="waits in the spool"):  # type: ignore[attr-defined]
+    with unreachable(), pytest.warns(RuntimeWarning, match="waits in the spool"):
         done = gardener(spool=spool).end_run("r-1", messages=SPOKEN, outcome="COMPLETED", ended_at="2026-12-01T09:00Z")
     assert (done.sent, done.spooled) == (False, True)
     assert [run.run_id for run in spool.runs("meadow")] == ["r-1"]
@@ -89,13 +90,13 @@ def test_a_run_that_cannot_be_sent_waits_and_goes_along_with_the_next_that_can(w
 
 
 def test_a_strict_agent_is_told_and_its_run_is_kept_all_the_same(world: StandIn, spool: Spool) -> None:
-    with unreachable(), pytest.raises(RetryableError):  # type: ignore[attr-defined]
+    with unreachable(), pytest.raises(RetryableError):
         gardener(spool=spool, strict=True).end_run("r-1", messages=SPOKEN)
     assert len(spool.runs("meadow")) == 1
 
 
 def test_another_tenants_waiting_runs_do_not_go_along(world: StandIn, spool: Spool) -> None:
-    with unreachable(), pytest.warns(RuntimeWarning):  # type: ignore[attr-defined]
+    with unreachable(), pytest.warns(RuntimeWarning):
         AgentMemory("orchard", "gardener", "test", spool=spool).end_run("r-1", messages=SPOKEN)
     assert gardener(spool=spool).end_run("r-2", messages=SPOKEN).sent
     assert {entry["Source"] for entry in world.entries} == {"agent-memory.client/meadow"}
@@ -109,9 +110,9 @@ def test_without_room_or_a_spool_the_callback_gets_the_run(world: StandIn, tmp_p
         handed.append((detail, reason))
 
     full = Spool(tmp_path, "test", max_bytes=1)
-    with unreachable(), pytest.warns(RuntimeWarning):  # type: ignore[attr-defined]
-        gardener(on_unsent=keep).end_run("r-1", messages=SPOKEN)
-        gardener(on_unsent=keep, spool=full).end_run("r-2", messages=SPOKEN)
+    for run_id, options in (("r-1", {}), ("r-2", {"spool": full})):
+        with unreachable(), pytest.warns(RuntimeWarning):
+            gardener(on_unsent=keep, **options).end_run(run_id, messages=SPOKEN)
     assert [detail["run_id"] for detail, _ in handed] == ["r-1", "r-2"]
     assert "could not be spooled either" in handed[1][1]
 
@@ -122,7 +123,7 @@ def test_neither_a_callback_nor_a_disk_that_fails_breaks_the_run(world: StandIn,
     def fail(*_: object) -> None:
         raise ValueError(WORDS)
 
-    with unreachable(), pytest.warns(RuntimeWarning, match="on_unsent failed as well") as caught:  # type: ignore[attr-defined]
+    with unreachable(), pytest.warns(RuntimeWarning, match="on_unsent failed as well") as caught:
         done = gardener(spool=tmp_path / "file", on_unsent=fail).end_run("r-1", messages=SPOKEN)
     assert not done.sent
     assert WORDS not in "".join(str(one.message) for one in caught)
@@ -156,3 +157,31 @@ def test_facts_and_the_result_of_a_procedure_travel_with_the_run(world: StandIn)
     assert world.details[0]["procedure"] == {"procedure_id": "p-1", "succeeded": False}
     gardener().end_run("r-2", messages=SPOKEN, artifacts={"task_summary": "s", "facts": [fact]}, facts=[fact])
     assert world.details[1]["artifacts"] == {"task_summary": "s", "facts": [fact, fact]}
+
+
+def test_a_prefetch_gives_the_id_by_which_its_run_picks_it_up(world: StandIn) -> None:
+    world.answer = lambda _: {"context_id": "c-9", "prefetched": True, "degraded": []}
+    context_id = gardener().prefetch(WORDS, task_type="watering", user_id="u")
+    assert context_id == "c-9"
+    world.answer = lambda _: {"context": "<memory>", "context_id": "c-9", "prefetched": True}
+    found = gardener().recall(WORDS, context_id=context_id)
+    assert (found.context, found.prefetched) == ("<memory>", True)
+    assert [(asked.get("prefetch"), asked.get("context_id")) for asked in world.questions] == [
+        (True, None),
+        (None, "c-9"),
+    ]
+    assert gardener().recall(WORDS, context_id=None).context == "<memory>"
+    assert "context_id" not in world.questions[-1]
+
+
+@pytest.mark.parametrize("answer", [{"context_id": "c-9", "prefetched": False}, {"context_id": "c-9"}, {}])
+def test_a_prefetch_that_kept_nothing_gives_no_id(world: StandIn, answer: dict[str, object]) -> None:
+    world.answer = lambda _: answer
+    assert gardener().prefetch(WORDS) is None
+
+
+def test_a_prefetch_never_breaks_the_program_that_queues(world: StandIn) -> None:
+    with unreachable(), pytest.warns(RuntimeWarning, match="memory was not prefetched"):
+        assert gardener().prefetch(WORDS) is None
+    with pytest.raises(RefusedInputError, match="context_id"):
+        gardener().recall(WORDS, context_id="a b")

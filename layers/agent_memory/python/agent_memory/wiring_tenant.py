@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.prefetches import DynamoPrefetches
     from agent_memory.aws.tenancy import TenantSessions
 
 
@@ -46,6 +47,13 @@ class TenantServices:
         return DynamoLedger(
             self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
         )
+
+    @cached_property
+    def prefetches(self) -> "DynamoPrefetches":
+        from agent_memory.aws.prefetches import DynamoPrefetches
+
+        table = self._settings.ledger_table
+        return DynamoPrefetches(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
 
     @cached_property
     def facts(self) -> "DynamoFacts":

@@ -73,6 +73,7 @@ app.add_typer(spool.app, name="spool")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)
+app.command()(recall.prefetch)
 app.command()(demo.demo)
 
 
