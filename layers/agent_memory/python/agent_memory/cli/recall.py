@@ -47,12 +47,12 @@ def recall(
             explain=explain,
             context_id=context_id,
         )
-    session.screen.answer(found.model_dump(mode="json"))
-    show(session.screen, found)
-    _refuse_nothing(found)
+    _answer(session.screen, found)
 
 
-def _refuse_nothing(found: Recall) -> None:
+def _answer(screen: Screen, found: Recall) -> None:
+    screen.answer(found.model_dump(mode="json"))
+    show(screen, found)
     if found.degraded and not found.items:
         raise FailedError(f"memory could not be read: {', '.join(map(str, found.degraded))}")
 
