@@ -3,7 +3,7 @@
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -19,7 +19,7 @@ from agent_memory.langgraph.state import Kept, RunRecord, kept_in, messages_in
 from agent_memory.langgraph.turns import asked_from, beginning, cited, is_same_run, of_the_run, said_in, task_of
 
 Value = TypeVar("Value")
-Given = Value | Callable[[Any, Runtime[Any]], Value]
+Given: TypeAlias = Value | Callable[[Any, Runtime[Any]], Value]
 Used = Callable[[Sequence[str], Sequence[BaseMessage]], Sequence[str]]
 NOT_RECALLED, NOT_HANDED_OVER = "memory was not recalled", "the run was not handed over to memory"
 _SUCCEEDED = {Outcome.COMPLETED: True, Outcome.FAILED: False}

@@ -18,11 +18,13 @@ LEAST_CITED = 5
 
 
 def beginning(messages: Sequence[BaseMessage], before: RunRecord | None) -> int:
-    """Position of the first message that is new: behind the end of the run *before*, else where the last thing that
-    was asked begins."""
+    """Position of the first message that is new: behind the end of the run *before*, or what was asked since it broke
+    off, else where the last thing that was asked begins."""
     ids = [message.id for message in messages]
     if before and before.ended and before.last_id in ids:
         return ids.index(before.last_id) + 1
+    if before and not before.ended and before.first_id in ids:
+        return next(iter(_asked_since(messages, before)), len(messages))
     asked = [p for p, message in enumerate(messages) if _is_asked(message)]
     if not asked:
         return 0
@@ -34,9 +36,7 @@ def beginning(messages: Sequence[BaseMessage], before: RunRecord | None) -> int:
 
 def is_same_run(messages: Sequence[BaseMessage], before: RunRecord) -> bool:
     """Whether a run that has not ended goes on: nothing was asked since it began."""
-    known = set(before.task_ids)
-    asked = [message for message in messages[_first(messages, before) :] if _is_asked(message)]
-    return all(message.id in known for message in asked)
+    return not _asked_since(messages, before)
 
 
 def asked_from(messages: Sequence[BaseMessage], start: int) -> list[BaseMessage]:
@@ -88,6 +88,13 @@ def cited(item_ids: Sequence[str], messages: Sequence[BaseMessage]) -> list[str]
 def _stands_in(name: str, words: str) -> bool:
     found = rf"(?<![\w@-]){re.escape(name)}(?![\w@-])"
     return len(name) >= LEAST_CITED and re.search(found, words) is not None
+
+
+def _asked_since(messages: Sequence[BaseMessage], before: RunRecord) -> list[int]:
+    """Positions of what was asked after the run *before* began."""
+    known = set(before.task_ids)
+    first = _first(messages, before)
+    return [p for p, m in enumerate(messages) if p >= first and _is_asked(m) and m.id not in known]
 
 
 def _first(messages: Sequence[BaseMessage], run: RunRecord) -> int:
