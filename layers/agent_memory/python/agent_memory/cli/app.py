@@ -15,6 +15,7 @@ from agent_memory.cli import (
     facts,
     ingestion,
     local_runtime,
+    mcp,
     parked,
     recall,
     spool,
@@ -75,6 +76,7 @@ app.command()(emit.emit)
 app.command()(recall.recall)
 app.command()(recall.prefetch)
 app.command()(demo.demo)
+app.command()(mcp.mcp)
 
 
 def _version(wanted: bool) -> None:

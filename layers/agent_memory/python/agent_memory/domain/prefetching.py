@@ -89,7 +89,7 @@ class Desk:
     def _kept(self, request: RecallRequest, budget: Budget, found: Recalled) -> Recalled:
         """Keep *found* and say so. What could not be read whole is better asked anew when the run starts."""
         reads = Reads(budget)
-        reads.degraded += found.degraded
+        reads.degraded += [dict(one) for one in found.degraded]
         whole = all(one["reason"] == "not_deployed" for one in found.degraded)
         content = gzip.compress(found.model_dump_json(exclude_none=True).encode(), mtime=0)
         if len(content) > MAX_BYTES:
