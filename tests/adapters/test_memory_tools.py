@@ -12,7 +12,7 @@ from agent_memory.domain.events import run_ended, run_ids
 from agent_memory.domain.evidence import Evidence
 from agent_memory.domain.models import Claim, Outcome
 from agent_memory.domain.transcripts import read_transcript
-from agent_memory.tools import MAX_FACTS, MemoryTools, RunNotes
+from agent_memory.tools import MAX_FACTS, MemoryTools, RunNotes, said_in
 from langchain_core.tools import StructuredTool
 from support.builders import NOW, a_claim
 from support.stand_in import StandIn, a_stand_in
@@ -152,3 +152,21 @@ def test_a_quote_is_not_proved_by_the_call_that_gives_it(tool: str) -> None:
 def test_a_call_of_another_tool_is_still_evidence() -> None:
     run = a_run(quoted_by_the_user=False, tool="save_note")
     assert Evidence(read_transcript(run.messages)).source_of(RULE) is not None
+
+
+def test_what_was_said_through_the_tools_can_be_read_from_the_conversation() -> None:
+    def called(name: str, arguments: object, number: int) -> dict[str, object]:
+        return {"id": str(number), "type": "function", "function": {"name": name, "arguments": arguments}}
+
+    calls = [
+        called("remember", f'{{"fact": "{RULE}", "evidence": "{RULE}", "about_user": true}}', 1),
+        called("mcp__memory__rate_procedure", '{"procedure_id": "p-1", "succeeded": false}', 2),
+        called("remember", "not json", 3),
+        called("remember", '["a"]', 4),
+        called("remember", '{"fact": 7}', 5),
+        called("look_up", '{"fact": "x", "evidence": "y"}', 6),
+    ]
+    said = said_in([{"role": "user", "content": RULE}, {"role": "assistant", "content": None, "tool_calls": calls}])
+    assert [(fact["content"], fact["scope"]) for fact in said["facts"]] == [(RULE, "user")]
+    assert (said["procedure_id"], said["procedure_succeeded"]) == ("p-1", False)
+    assert said_in([]) == said_in([None, 7, "text", {}]) == {}

@@ -10,13 +10,18 @@ for the model; what the model says is checked, and anything that can't be used i
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, TypedDict
 
 from agent_memory.client import AgentMemory, Recall
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.evidence import TOOL_NAME
+from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import identifier
+from agent_memory.domain.outgoing import as_json
 from agent_memory.domain.plain_text import one_line
+from agent_memory.domain.transcripts import read_transcript
 
 MAX_FACTS: Final = 20
 MAX_FACT_CHARACTERS: Final = 4_000
@@ -123,6 +128,25 @@ class MemoryTools:
     def said(self) -> Said:
         """What the agent said through the tools, for `end_run`."""
         return self.notes.said()
+
+
+def said_in(messages: Iterable[object]) -> Said:
+    """What an agent said through these tools, read from the conversation of its run: for frameworks whose tools outlive
+    a run, and for runs that were resumed elsewhere. Calls that can't be read are left out.
+
+    Example: `memory.end_run("run-1", messages=messages, **said_in(messages))`
+    """
+    notes = RunNotes()
+    turns = read_transcript([as_json(message) for message in messages]).turns
+    for call in (call for turn in turns for call in turn.calls if not call.failed):
+        name = TOOL_NAME.split(call.name)[-1]
+        with suppress(RefusedInputError, ValueError, RecursionError):
+            given = read_json(call.arguments)
+            if isinstance(given, dict) and name == "remember":
+                notes.remember(given.get("fact"), given.get("evidence"), about_user=given.get("about_user") is True)
+            elif isinstance(given, dict) and name == "rate_procedure":
+                notes.rate(given.get("procedure_id"), given.get("succeeded"))
+    return notes.said()
 
 
 def told(found: Recall) -> str:

@@ -19,7 +19,7 @@ _TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "‚": "'", "“": '"', "�
     ord(dash): "-" for dash in "‐‑‒–—−"
 }
 # Hosts put the server's name before a tool's: mcp__agent-memory__remember.
-_TOOL_NAME = re.compile(r"__|[.:/]")
+TOOL_NAME = re.compile(r"__|[.:/]")
 _EDGES = " \t\n\"'.…[]"
 
 
@@ -85,7 +85,7 @@ def _parts(transcript: Transcript) -> Iterator[tuple[SourceKind, str]]:
         yield _SPEAKERS[turn.speaker], turn.text
         for call in turn.calls:
             # A quote that an agent gives for a fact that it wants remembered must not prove itself.
-            if _TOOL_NAME.split(call.name)[-1] not in MEMORY_TOOLS:
+            if TOOL_NAME.split(call.name)[-1] not in MEMORY_TOOLS:
                 yield SourceKind.AGENT, call.arguments
             yield SourceKind.TOOL, call.result or ""
 
