@@ -19,7 +19,7 @@ run, in at most {words} words."""
 # Long answers of tools are read in their beginning; what they hold beyond it rarely outlives the step that asked.
 MAX_RESULT = 1_500
 HEAD_SHARE = 0.25
-MAX_DIGEST_TOOLS, MAX_DIGEST_LINE = 8, 200
+MAX_DIGEST_CALLS, MAX_DIGEST_LINE, MAX_DIGEST_ARGUMENTS = 12, 200, 80
 
 
 def instruction(max_tokens: int) -> str:
@@ -57,10 +57,11 @@ def note_text(earlier: str, transcript: Transcript, count: int, room: int) -> st
 
 
 def digest(transcript: Transcript) -> str:
-    """What the user asked for and the last result of each tool, a line each."""
+    """What the user asked for, the last answers of tools and the last word of the agent, a line each."""
     lines = [f"- user: {shortened(one_line(text), MAX_DIGEST_LINE)}" for text in transcript.user_texts]
-    answered = {call.name: call for call in transcript.tool_calls if call.result and not call.failed}
-    lines += [f"- {call.name}: {result_line(call)}" for call in list(answered.values())[-MAX_DIGEST_TOOLS:]]
+    answered = {(call.name, call.arguments): call for call in transcript.tool_calls if call.result and not call.failed}
+    for call in list(answered.values())[-MAX_DIGEST_CALLS:]:
+        lines.append(f"- {call.name} {shortened(call.arguments, MAX_DIGEST_ARGUMENTS)}: {result_line(call)}")
     if transcript.final_answer:
         lines.append(f"- agent: {shortened(one_line(transcript.final_answer), MAX_DIGEST_LINE)}")
     return "\n".join(lines)

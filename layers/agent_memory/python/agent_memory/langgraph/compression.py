@@ -110,7 +110,8 @@ class WorkingMemory:
         earlier = "\n".join(body_of(text_of(message)) for message in going if summary_of(message))
         transcript = transcript_of([message for message in going if not summary_of(message)])
         count, room = stands_for(found, cut), room_of(found, cut, self.rules)
-        answer = self._asked(question(earlier, shown(transcript, self.rules.max_shown_tokens)))
+        told = shown(transcript, self.rules.max_shown_tokens)
+        answer = self._asked(question(earlier, told)) if earlier or told else None
         text = summary_text(answer, count, room) if answer else None
         return text or (note_text(earlier, transcript, count, room) if must else None)
 

@@ -15,7 +15,7 @@ from agent_memory.domain.keys import label
 from agent_memory.domain.models import Outcome
 from agent_memory.langgraph.compression import WorkingMemory
 from agent_memory.langgraph.distilling import agent_artifacts
-from agent_memory.langgraph.state import Kept, RunRecord, kept_in, messages_in
+from agent_memory.langgraph.state import Kept, RunRecord, holds_messages_only, kept_in, messages_in
 from agent_memory.langgraph.turns import asked_from, beginning, cited, is_same_run, of_the_run, said_in, task_of
 
 Value = TypeVar("Value")
@@ -134,7 +134,7 @@ class MemoryNodes:
         return self.memory.recall(task, **self._said(state, runtime), context_id=prefetched, **self._limits)
 
     def _compressed(self, state: Any) -> dict[str, Any] | None:
-        if self._working_memory is None:
+        if self._working_memory is None or not holds_messages_only(state):
             return None
         messages, kept = messages_in(state), kept_in(state, self.owner)
         going_on = kept if kept and not kept.run.ended else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langgraph.graph.message import add_messages
 from pydantic import ValidationError
 from typing_extensions import TypedDict
@@ -78,9 +78,25 @@ def kept_in(state: object, owner: str) -> Kept | None:
 
 
 def messages_in(state: object) -> Sequence[BaseMessage]:
-    """The messages of *state*; none where it holds none."""
+    """The messages of *state*, those that are written as dicts or pairs included; none where it holds none."""
     found = value_of(state, "messages")
-    return [m for m in found if isinstance(m, BaseMessage)] if isinstance(found, list | tuple) else []
+    read = map(_message, found if isinstance(found, list | tuple) else [])
+    return [message for message in read if message is not None]
+
+
+def holds_messages_only(state: object) -> bool:
+    """Whether the list in *state* is one that a reducer of messages made, and so takes their removal."""
+    found = value_of(state, "messages")
+    return isinstance(found, list | tuple) and all(isinstance(message, BaseMessage) for message in found)
+
+
+def _message(value: object) -> BaseMessage | None:
+    if isinstance(value, BaseMessage):
+        return value
+    try:
+        return convert_to_messages([value])[0]  # type: ignore[list-item]
+    except (ValueError, TypeError, NotImplementedError, KeyError):
+        return None
 
 
 def value_of(state: object, name: str) -> object:
