@@ -27,8 +27,13 @@ def world() -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def tools(world: StandIn) -> MemoryTools:
-    return MemoryTools(AgentMemory("meadow", "gardener", "test"), domain="plants", user_id="u")
+def notes() -> RunNotes:
+    return RunNotes()
+
+
+@pytest.fixture
+def tools(world: StandIn, notes: RunNotes) -> MemoryTools:
+    return MemoryTools(AgentMemory("meadow", "gardener", "test"), notes=notes, domain="plants", user_id="u")
 
 
 def test_recall_asks_with_what_the_program_fixed_and_answers_the_context(world: StandIn, tools: MemoryTools) -> None:
@@ -48,13 +53,13 @@ def test_no_memory_and_no_answer_are_told_apart(world: StandIn, tools: MemoryToo
     assert tools.recall_memory(7).startswith("Memory was not asked")  # type: ignore[arg-type]
 
 
-def test_what_the_agent_said_rides_on_the_end_of_its_run(world: StandIn, tools: MemoryTools) -> None:
-    assert tools.said() == {}
+def test_what_the_agent_said_rides_on_the_end_of_its_run(world: StandIn, tools: MemoryTools, notes: RunNotes) -> None:
+    assert notes.said() == {}
     assert tools.remember(f"  {RULE}\n", "shade from noon", about_user=False).startswith("Noted")
     tools.rate_procedure("p-1", False)
     tools.rate_procedure("p-1", True)
     AgentMemory("meadow", "gardener", "test").end_run(
-        "r-1", messages=[{"role": "user", "content": RULE}], **tools.said()
+        "r-1", messages=[{"role": "user", "content": RULE}], **notes.said()
     )
     (detail,) = world.details
     fact = {"content": RULE, "evidence": "shade from noon", "confidence": 0.9, "scope": "domain"}
@@ -76,17 +81,17 @@ def test_what_the_agent_said_rides_on_the_end_of_its_run(world: StandIn, tools: 
     ],
 )
 def test_what_a_model_says_wrongly_is_told_to_it_and_noted_nowhere(
-    tools: MemoryTools, tool: str, arguments: dict[str, object]
+    tools: MemoryTools, notes: RunNotes, tool: str, arguments: dict[str, object]
 ) -> None:
     assert getattr(tools, tool)(**arguments).startswith("Not noted: ")
-    assert tools.said() == {}
+    assert notes.said() == {}
 
 
-def test_the_same_fact_is_noted_once_and_a_run_remembers_only_so_many(tools: MemoryTools) -> None:
+def test_the_same_fact_is_noted_once_and_a_run_remembers_only_so_many(tools: MemoryTools, notes: RunNotes) -> None:
     for _ in range(2):
         for number in range(MAX_FACTS):
             assert tools.remember(f"Bed {number} is sunny.", "is sunny") != ""
-    assert len(tools.said()["facts"]) == MAX_FACTS
+    assert len(notes.said()["facts"]) == MAX_FACTS
     assert "at most" in tools.remember("One more.", "One more.")
 
 
@@ -114,8 +119,8 @@ def test_tools_take_no_tenant_and_no_agent_beside_the_memory(tools: MemoryTools)
 
 
 def a_run(*, quoted_by_the_user: bool, tool: str = "remember") -> Claim:
-    tools = RunNotes()
-    tools.remember(RULE, RULE)
+    notes = RunNotes()
+    notes.remember(RULE, RULE)
     call = {
         "id": "1",
         "type": "function",
@@ -134,7 +139,7 @@ def a_run(*, quoted_by_the_user: bool, tool: str = "remember") -> Claim:
                 {"role": "assistant", "content": "Done."},
             ]
         },
-        "artifacts": dict(tools.said()),
+        "artifacts": dict(notes.said()),
     }
     event = {"source": "agent-memory.client/meadow", "detail": detail, "time": NOW}
     ended = run_ended(event, run_ids(event), now=NOW)
@@ -170,3 +175,12 @@ def test_what_was_said_through_the_tools_can_be_read_from_the_conversation() -> 
     assert [(fact["content"], fact["scope"]) for fact in said["facts"]] == [(RULE, "user")]
     assert (said["procedure_id"], said["procedure_succeeded"]) == ("p-1", False)
     assert said_in([]) == said_in([None, 7, "text", {}]) == {}
+
+
+def test_the_tools_of_an_agent_keep_nothing_of_its_runs(world: StandIn) -> None:
+    tools = MemoryTools(AgentMemory("meadow", "gardener", "test"))
+    assert {tools.remember(f"Bed {n} is sunny.", "is sunny") for n in range(2 * MAX_FACTS)} == {
+        tools.remember("x", "y")
+    }
+    assert tools.remember("", "y").startswith("Not noted")
+    assert tools.rate_procedure("p-1", True) == "Noted."

@@ -3,8 +3,9 @@
 tools = MemoryTools(memory)
 agent = create_agent(model, tools=tools.functions(), ...)
 ...
-memory.end_run("run-1", messages=messages, outcome="COMPLETED", **tools.said())
+memory.end_run("run-1", messages=messages, outcome="COMPLETED", **said_in(messages))
 
+The tools keep nothing, so that one agent's serve all its runs: what was said through them is read from the conversation.
 Tenant, agent and user are fixed by the program that makes the tools, never by the model. What a tool returns is text
 for the model; what the model says is checked, and anything that can't be used is answered with what to do instead.
 """
@@ -79,7 +80,8 @@ class RunNotes:
 
 
 class MemoryTools:
-    """The tools of one run. *about*: task_type, domain and user_id of its recalls.
+    """The tools of an agent's runs. *about*: task_type, domain and user_id of their recalls. *notes*: where one run's
+    remarks are noted, when its conversation is not at hand at its end.
 
     Example: `tools = MemoryTools(memory, domain="customs", user_id=user)`
     """
@@ -90,7 +92,7 @@ class MemoryTools:
             raise RefusedInputError(sorted(unknown)[0], "is not one of task_type, domain, user_id")
         self._memory = memory
         self._about: Mapping[str, str | None] = about
-        self.notes = notes or RunNotes()
+        self._notes = notes
 
     def recall_memory(self, question: str) -> str:
         """Look up what earlier runs learnt. Ask with a whole sentence that says what you want to do or to know.
@@ -108,7 +110,7 @@ class MemoryTools:
         about_user: true if it is about this user and not about the subject.
         """
         try:
-            self.notes.remember(fact, evidence, about_user=about_user)
+            (self._notes or RunNotes()).remember(fact, evidence, about_user=about_user)
         except RefusedInputError as refused:
             return f"Not noted: {refused}."
         return "Noted. It becomes memory if this run completes, its quote is found and other runs observe it as well."
@@ -116,7 +118,7 @@ class MemoryTools:
     def rate_procedure(self, procedure_id: str, succeeded: bool) -> str:
         """Say how a procedure from memory did after you followed it: its id, and whether it led to the goal."""
         try:
-            self.notes.rate(procedure_id, succeeded)
+            (self._notes or RunNotes()).rate(procedure_id, succeeded)
         except RefusedInputError as refused:
             return f"Not noted: {refused}."
         return "Noted."
@@ -124,10 +126,6 @@ class MemoryTools:
     def functions(self) -> list[Callable[..., str]]:
         """The tools as functions with names, types and descriptions, as frameworks take them."""
         return [self.recall_memory, self.remember, self.rate_procedure]
-
-    def said(self) -> Said:
-        """What the agent said through the tools, for `end_run`."""
-        return self.notes.said()
 
 
 def said_in(messages: Iterable[object]) -> Said:
