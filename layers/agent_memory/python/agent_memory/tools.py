@@ -5,7 +5,7 @@ agent = create_agent(model, tools=tools.functions(), ...)
 ...
 memory.end_run("run-1", messages=messages, outcome="COMPLETED", **said_in(messages))
 
-The tools keep nothing, so that one agent's serve all its runs: what was said through them is read from the conversation.
+The tools keep nothing, so that they serve all runs of an agent: what was said through them is in the conversation.
 Tenant, agent and user are fixed by the program that makes the tools, never by the model. What a tool returns is text
 for the model; what the model says is checked, and anything that can't be used is answered with what to do instead.
 """
