@@ -474,3 +474,45 @@ def test_an_agent_within_a_graph_keeps_its_runs_to_itself(world: StandIn, saver:
     assert isinstance(answer["messages"][2], ToolMessage)
     assert len(world.questions) == len(world.details) == 1
     assert prompts(model) == ["MEMORY SAYS HELLO"] * 2
+
+
+def test_an_agent_with_tools_recalls_remembers_and_rates_by_itself(world: StandIn) -> None:
+    world.answer = lambda question: an_answer(f"ABOUT {question['task']}", an_item("p-77aa88", "procedural"))
+    fact = "The fern needs water daily."
+    model = ScriptedChat(
+        script=[
+            a_call("recall_memory", "c1", question="How often do ferns drink?"),
+            a_call("remember", "c2", fact=fact, evidence="it needs water daily"),
+            a_call("remember", "c3", fact="", evidence=""),
+            a_call("rate_procedure", "c4", procedure_id="p-other", succeeded=False),
+            "Done.",
+        ]
+    )
+    remembers = MemoryMiddleware(
+        gardener(), tools=True, outcome="COMPLETED", user_id=lambda state, runtime: runtime.context["user"]
+    )
+    agent = create_agent(model, [], middleware=[remembers], context_schema=dict)
+    told = agent.invoke(said("Water the fern, it needs water daily"), context={"user": "u-1"})["messages"]
+    answers = [str(message.content) for message in told if isinstance(message, ToolMessage)]
+    assert answers[0] == "ABOUT How often do ferns drink?"
+    assert [answer.split(":")[0][:5] for answer in answers[1:]] == ["Noted", "Not n", "Noted"]
+    assert [question["user_id"] for question in world.questions] == ["u-1", "u-1"]
+    (detail,) = world.details
+    assert [one["content"] for one in detail["artifacts"]["facts"]] == [fact]
+    # What the agent says of a procedure counts, not what the run's end lets guess.
+    assert detail["procedure"] == {"procedure_id": "p-other", "succeeded": False}
+    # The model is told nothing of tenant, agent or user, and can set none of them.
+    schemas = {one.name: set(one.tool_call_schema.model_json_schema()["properties"]) for one in remembers.tools}
+    assert schemas == {
+        "recall_memory": {"question"},
+        "remember": {"fact", "evidence", "about_user"},
+        "rate_procedure": {"procedure_id", "succeeded"},
+    }
+
+
+def test_what_one_run_noted_is_not_handed_over_with_the_next(world: StandIn) -> None:
+    model = ScriptedChat(script=[a_call("remember", "c1", fact="A fact.", evidence="Water the fern"), "Done.", "Done."])
+    agent = create_agent(model, [], middleware=[MemoryMiddleware(gardener(), tools=True)], checkpointer=InMemorySaver())
+    agent.invoke(said("Water the fern"), THREAD)
+    agent.invoke(said("Water the oak"), THREAD)
+    assert ["artifacts" in detail for detail in world.details] == [True, False]

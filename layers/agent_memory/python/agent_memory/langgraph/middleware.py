@@ -16,8 +16,9 @@ from agent_memory.langgraph.state import MemoryAgentState
 class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     """Recalls once when a run begins, shows it to every model call, compresses long runs, hands the run over.
 
-    Takes the options of `MemoryNodes`. What memory said stands in the system prompt of each call and in the agent's
-    private state, never among its messages, so it does not pile up.
+    Takes the options of `MemoryNodes`; with *tools* the agent may also recall, remember and rate by itself. What memory
+    said stands in the system prompt of each call and in the agent's private state, never among its messages, so it
+    does not pile up.
 
     Example: `create_agent(model, tools, middleware=[MemoryMiddleware(AgentMemory("acme", "support-desk"))])`
     """
@@ -25,9 +26,10 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     state_schema = MemoryAgentState
     transformers = (InternalCallTransformer,)
 
-    def __init__(self, memory: AgentMemory, **options: Any) -> None:
+    def __init__(self, memory: AgentMemory, *, tools: bool = False, **options: Any) -> None:
         super().__init__()
         self.nodes = MemoryNodes(memory, **options)
+        self.tools = self.nodes.tools() if tools else []
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         return self.nodes.recall(state, runtime)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from agent_memory.client import AgentMemory, Recall
@@ -16,7 +17,9 @@ from agent_memory.domain.models import Outcome
 from agent_memory.langgraph.compression import WorkingMemory
 from agent_memory.langgraph.distilling import agent_artifacts
 from agent_memory.langgraph.state import Kept, RunRecord, holds_messages_only, kept_in, messages_in
+from agent_memory.langgraph.tools import langchain_tools
 from agent_memory.langgraph.turns import asked_from, beginning, cited, is_same_run, of_the_run, said_in, task_of
+from agent_memory.tools import said_in as noted_in
 
 Value = TypeVar("Value")
 Given: TypeAlias = Value | Callable[[Any, Runtime[Any]], Value]
@@ -96,6 +99,14 @@ class MemoryNodes:
         """
         return self._guarded(NOT_HANDED_OVER, lambda: self._ended(state, runtime))
 
+    def tools(self) -> list[BaseTool]:
+        """Tools for the agent: recall_memory, remember and rate_procedure. What it says through them goes along when
+        the run is handed over.
+
+        Example: `ToolNode([*tools, *nodes.tools()])`
+        """
+        return langchain_tools(self.memory, self._said)
+
     def _guarded(self, what: str, work: Callable[[], Value | None]) -> Value | None:
         try:
             return work()
@@ -167,6 +178,10 @@ class MemoryNodes:
         artifacts = self._artifacts(run, said, about["task_type"], outcome)
         made = artifacts.get("outcome") if artifacts else None
         result = outcome or (Outcome(made) if isinstance(made, str) and made in Outcome.__members__ else None)
+        rated: dict[str, Any] = {
+            "procedure_id": run.procedure_id,
+            "procedure_succeeded": _SUCCEEDED.get(result) if result else None,
+        }
         self.memory.end_run(
             run.run_id,
             messages=said,
@@ -176,8 +191,7 @@ class MemoryNodes:
             context_id=run.context_id,
             used=list(self._used(run.item_ids, said)),
             artifacts=artifacts,
-            procedure_id=run.procedure_id,
-            procedure_succeeded=_SUCCEEDED.get(result) if result else None,
+            **(rated | dict(noted_in(said))),
         )
 
     def _artifacts(
