@@ -45,14 +45,19 @@ def words(messages: Sequence[BaseMessage]) -> list[object]:
 
 @pytest.mark.parametrize("name", SUMMARISERS)
 @PATIENT
-@given(messages=exchanges(), rules=st.sampled_from([(30, 15, 40), (8, 3, 12), (5, 2, 5)]))
+@given(
+    messages=exchanges(),
+    rules=st.sampled_from([(30, 15, 40, None), (8, 3, 12, None), (5, 2, 5, None), (30, 4, 40, 120)]),
+    pinned=st.sets(st.integers(0, 60).map("m{}".format), max_size=3),
+)
 def test_a_compressed_list_is_valid_keeps_what_it_must_never_grows_and_is_at_rest(
-    name: str, messages: list[BaseMessage], rules: tuple[int, int, int]
+    name: str, messages: list[BaseMessage], rules: tuple[int, int, int, int | None], pinned: set[str]
 ) -> None:
-    trigger, keep, ceiling = rules
-    memory = WorkingMemory(SUMMARISERS[name], trigger=trigger, keep=keep, ceiling=ceiling)
+    trigger, keep, ceiling, tokens = rules
+    memory = WorkingMemory(SUMMARISERS[name], trigger=trigger, keep=keep, ceiling=ceiling, trigger_tokens=tokens)
     assert faults(messages) == []
-    after = memory.compress(messages)
+    done = memory.compressed(messages, pinned=pinned)
+    after = done.messages if done else messages
     assert faults(after) == []
     assert len(after) <= len(messages)
     assert sum(map(tokens_of, after)) <= sum(map(tokens_of, messages))
@@ -63,13 +68,18 @@ def test_a_compressed_list_is_valid_keeps_what_it_must_never_grows_and_is_at_res
     assert kept[len(kept) - len(others[-keep:]) :] == others[-keep:]
     first = next((message for message in messages if isinstance(message, HumanMessage)), None)
     assert first is None or first in after
-    if len(messages) < trigger:
+    assert [message for message in messages if message.id in pinned] == [
+        message for message in after if message.id in pinned and not summary_of(message)
+    ]
+    if len(messages) < trigger and tokens is None:
         assert after == messages
     assert sum(1 for message in after if summary_of(message)) <= 1
     # What stays keeps its order, and a second look changes nothing.
     stayed = [message for message in after if not summary_of(message)]
     assert stayed == [message for message in messages if message in stayed]
-    assert words(memory.compress(after)) == words(after)
+    assert memory.compressed(after, pinned=pinned) is None or not done
+    if done is None:
+        assert words(after) == words(messages)
 
 
 @PATIENT
