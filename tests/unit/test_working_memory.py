@@ -85,6 +85,10 @@ def test_a_summary_is_not_made_of_a_summary_alone() -> None:
     assert gone("s s s s u +14 a a a", trigger=8, keep=3, ceiling=12) == ()
 
 
+def test_a_summary_is_none_of_the_newest() -> None:
+    assert gone("s s u a +14 a a a", trigger=8, keep=4, ceiling=12) == ()
+
+
 def test_a_summary_has_no_more_room_than_what_it_replaces() -> None:
     messages = a_list("u a a a a a a a")
     cut = cut_of(messages, compression_rules(trigger=8, keep=3, ceiling=12))
