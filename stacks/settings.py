@@ -194,6 +194,10 @@ class Deployment(BaseModel):
         values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
+    def working_memory(self) -> dict[str, int]:
+        """The rules of working memory, as agents read them."""
+        return {"trigger": self.compress_from_messages, "keep": self.keep_messages, "ceiling": self.max_messages}
+
     def warnings(self) -> list[str]:
         """What is allowed and probably not meant."""
         return rules.warnings(self)

@@ -145,3 +145,36 @@ def test_a_strict_client_raises_into_the_run() -> None:
             a_graph(ScriptedChat(script=["Done."]), MemoryNodes(gardener(strict=True))).invoke(
                 {"messages": [HumanMessage("Water the fern")]}
             )
+
+
+def test_thresholds_that_are_not_given_are_the_deployments(world: StandIn) -> None:
+    world.names["working-memory"] = '{"trigger": 12, "keep": 4, "ceiling": 16, "of a later release": 1, "max": "x"}'
+    cases: list[tuple[WorkingMemory | bool, int]] = [
+        (WorkingMemory(lambda prompt: "ok"), 1 + 1 + 4),
+        (WorkingMemory(lambda prompt: "ok", keep=2), 1 + 1 + 2),
+        (WorkingMemory(lambda prompt: "ok", trigger=14, keep=4, ceiling=20), 12),
+        (True, 12),
+        (False, 12),
+    ]
+    for working_memory, length in cases:
+        model = ScriptedChat(script=["Done."])
+        a_graph(model, MemoryNodes(gardener(), working_memory=working_memory)).invoke({"messages": a_talk(12)})
+        assert len(model.sent[0]) == 1 + length
+
+
+def test_a_deployments_thresholds_that_do_not_go_with_what_was_given_are_left_out(world: StandIn) -> None:
+    world.names["working-memory"] = '{"trigger": 12, "keep": 4, "ceiling": 16}'
+    nodes = MemoryNodes(gardener(), working_memory=WorkingMemory(lambda prompt: "ok", keep=20))
+    with pytest.warns(RuntimeWarning, match="keep must be at least 3 below trigger"):
+        assert nodes.compress({"messages": a_talk(12)}) is None
+    assert nodes.compress({"messages": a_talk(30)}) is not None
+
+
+@pytest.mark.parametrize("published", ["not JSON", "[1]", "{}", None])
+def test_a_deployment_that_recommends_nothing_leaves_the_defaults(world: StandIn, published: str | None) -> None:
+    if published is None:
+        world.names.pop("working-memory")
+    else:
+        world.names["working-memory"] = published
+    assert gardener().working_memory_rules() == {}
+    assert MemoryNodes(gardener()).compress({"messages": a_talk(39)}) is None

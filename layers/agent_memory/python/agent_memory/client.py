@@ -177,6 +177,17 @@ class AgentMemory:
         }
         return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
 
+    def working_memory_rules(self) -> Mapping[str, int]:
+        """The thresholds of working memory that the deployment recommends (trigger, keep, ceiling); none when it can't
+        be asked now.
+
+        Example: `WorkingMemory(summariser, **memory.working_memory_rules())`
+        """
+        try:
+            return _within(self._timeout_seconds, self._deployment.working_memory)
+        except Exception:  # what a run may do without is no reason to warn: the recall says that memory is away
+            return {}
+
     def _question(
         self,
         task: object,

@@ -101,6 +101,7 @@ PARAMETER_NAMES: Final = (
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",
+    "working-memory",
 )
 
 # "operator-settings" holds the functions' whole environment as JSON, so that the CLI builds the

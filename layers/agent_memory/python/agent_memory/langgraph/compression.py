@@ -4,7 +4,8 @@ import asyncio
 import contextvars
 import inspect
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -13,6 +14,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from agent_memory.domain.deadlines import started
+from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.summaries import body_of, instruction, note_text, question, shown, summary_text
 from agent_memory.domain.working_memory import (
     CompressionRules,
@@ -45,7 +47,8 @@ class WorkingMemory:
 
     *summariser*: a chat model, better a cheap one, or a callable from prompt to text. Without one, and when it fails,
     a run goes on as it is until the ceiling; then the oldest messages go, with a note of what can be told without a
-    model. *token_counter*: a model that counts tokens itself, or a callable; needed for *trigger_tokens* only.
+    model. Thresholds that are not given are those of the deployment, where memory runs with one. *token_counter*: a
+    model that counts tokens itself, or a callable; needed for *trigger_tokens* only.
 
     Example: `WorkingMemory(init_chat_model("anthropic:claude-haiku-5-5"), trigger=40, ceiling=60)`
     """
@@ -59,9 +62,24 @@ class WorkingMemory:
         **rules: int | None,
     ) -> None:
         self.rules: CompressionRules = compression_rules(**rules)
+        self._given = rules
         self._summariser = summariser
         self._timeout_seconds = timeout_seconds
         self._count = _counter(token_counter or (summariser if isinstance(summariser, BaseChatModel) else None))
+
+    def within(self, recommended: Mapping[str, int]) -> "WorkingMemory":
+        """The same with *recommended* rules for what was not given. Those that do not go together with what was given
+        are left out.
+
+        Example: `WorkingMemory(summariser).within(memory.working_memory_rules())`
+        """
+        known = {name: value for name, value in recommended.items() if name in CompressionRules.model_fields}
+        other = copy(self)
+        try:
+            other.rules = compression_rules(**{**known, **self._given})
+        except RefusedInputError as refused:
+            _warned(f"the deployment's rules of working memory were left out: {refused}")
+        return other
 
     def compress(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return the list that a model should be sent, for programs that keep their messages themselves.

@@ -25,6 +25,7 @@ Value = TypeVar("Value")
 Given: TypeAlias = Value | Callable[[Any, Runtime[Any]], Value]
 Used = Callable[[Sequence[str], Sequence[BaseMessage]], Sequence[str]]
 NOT_RECALLED, NOT_HANDED_OVER = "memory was not recalled", "the run was not handed over to memory"
+RULES_FROM = 10
 _SUCCEEDED = {Outcome.COMPLETED: True, Outcome.FAILED: False}
 
 
@@ -59,6 +60,7 @@ class MemoryNodes:
         self.memory = memory
         self.owner = f"{memory.tenant_id}/{memory.agent_id}"
         self._working_memory = WorkingMemory() if working_memory is True else working_memory or None
+        self._recommended: WorkingMemory | None = None
         self._about = {"task_type": task_type, "domain": domain, "user_id": user_id}
         for name in ("task_type", "domain"):
             if isinstance(value := self._about[name], str):
@@ -149,7 +151,9 @@ class MemoryNodes:
             return None
         messages, kept = messages_in(state), kept_in(state, self.owner)
         going_on = kept if kept and not kept.run.ended else None
-        done = self._working_memory.compressed(messages, pinned=going_on.run.task_ids if going_on else ())
+        done = self._rules(self._working_memory, messages).compressed(
+            messages, pinned=going_on.run.task_ids if going_on else ()
+        )
         if done is None:
             return None
         update: dict[str, Any] = {"messages": done.update}
@@ -157,6 +161,15 @@ class MemoryNodes:
             own = of_the_run(done.removed, messages, going_on.run)
             update |= Kept(run=going_on.run, removed=(*going_on.removed, *own)).update(self.owner)
         return update
+
+    def _rules(self, wanted: WorkingMemory, messages: Sequence[BaseMessage]) -> WorkingMemory:
+        """Working memory under the deployment's rules. They are asked for once, by the first run that gets so long that
+        they may matter: a deployment that is away must not hold up every short one."""
+        if len(messages) < RULES_FROM:
+            return wanted
+        if self._recommended is None:
+            self._recommended = wanted.within(self.memory.working_memory_rules())
+        return self._recommended
 
     def _ended(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         messages, kept = messages_in(state), kept_in(state, self.owner)
