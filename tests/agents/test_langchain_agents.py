@@ -425,6 +425,20 @@ def test_the_agents_own_model_can_distil_the_run(world: StandIn) -> None:
     assert detail["procedure"] == {"procedure_id": "p-77aa88", "succeeded": True}
 
 
+@pytest.mark.parametrize("refusal", [NotImplementedError(), ValueError("no tool_choice here")])
+def test_a_model_that_takes_no_forced_tool_distils_by_json(world: StandIn, refusal: Exception) -> None:
+    class WithoutTools(ScriptedChat):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            raise refusal
+
+    record = '```json\n{"task_summary": "Watered the fern.", "outcome": "COMPLETED", "confidence": 0.9}\n```'
+    own = WithoutTools(script=[record])
+    remembers = MemoryMiddleware(gardener(), distil_with=own)
+    create_agent(ScriptedChat(script=["Done."]), [], middleware=[remembers]).invoke(said("Water the fern"))
+    assert world.details[0]["artifacts"]["task_summary"] == "Watered the fern."
+    assert '"task_summary"' in str(own.sent[0][0].content)
+
+
 @pytest.mark.parametrize("reply", ["I would rather not.", RuntimeError("gone"), ""])
 def test_a_run_whose_own_model_can_not_distil_is_handed_over_without_artifacts(world: StandIn, reply: Any) -> None:
     remembers = MemoryMiddleware(gardener(), distil_with=ScriptedChat(script=[reply]))

@@ -50,7 +50,7 @@ class AgentsModel:
         tool = {"name": TOOL, "description": "Record the answer.", "parameters": schema}
         try:
             asking: Any = self._chat.bind_tools([tool], tool_choice=TOOL)
-        except NotImplementedError:
+        except Exception:  # it takes no tools, or none that is forced
             asking = self._chat
             instruction += f"\nAnswer with one JSON object of this schema and nothing else:\n{json.dumps(schema)}"
         try:

@@ -18,7 +18,16 @@ from agent_memory.langgraph.compression import WorkingMemory
 from agent_memory.langgraph.distilling import agent_artifacts
 from agent_memory.langgraph.state import Kept, RunRecord, holds_messages_only, kept_in, messages_in
 from agent_memory.langgraph.tools import langchain_tools
-from agent_memory.langgraph.turns import asked_from, beginning, cited, is_same_run, of_the_run, said_in, task_of
+from agent_memory.langgraph.turns import (
+    asked_from,
+    beginning,
+    cited,
+    is_same_run,
+    of_the_run,
+    order_of,
+    said_in,
+    task_of,
+)
 from agent_memory.tools import said_in as noted_in
 
 Value = TypeVar("Value")
@@ -159,7 +168,8 @@ class MemoryNodes:
         update: dict[str, Any] = {"messages": done.update}
         if going_on and self._whole_run:
             own = of_the_run(done.removed, messages, going_on.run)
-            update |= Kept(run=going_on.run, removed=(*going_on.removed, *own)).update(self.owner)
+            run = going_on.run.model_copy(update={"order": order_of(messages, going_on.run)})
+            update |= Kept(run=run, removed=(*going_on.removed, *own)).update(self.owner)
         return update
 
     def _rules(self, wanted: WorkingMemory, messages: Sequence[BaseMessage]) -> WorkingMemory:

@@ -16,7 +16,8 @@ KEY = "agent_memory"
 
 class RunRecord(Model):
     """A run as its thread remembers it. *task_ids*: messages that asked for it; *first_id*: where it begins. *context*
-    is what memory said, kept until the run ends. *last_id*: the newest message when it ended; None: it goes on."""
+    is what memory said, kept until the run ends. *order*: ids of its messages as they came, once some were taken out
+    of the list. *last_id*: the newest message when it ended; None: it goes on."""
 
     run_id: str
     task: str = ""
@@ -26,6 +27,7 @@ class RunRecord(Model):
     context_id: str | None = None
     item_ids: tuple[str, ...] = ()
     procedure_id: str | None = None
+    order: tuple[str, ...] = ()
     ended: bool = False
     last_id: str | None = None
 

@@ -58,15 +58,16 @@ def task_of(messages: Sequence[BaseMessage], start: int) -> str:
 
 
 def said_in(messages: Sequence[BaseMessage], kept: Kept) -> list[BaseMessage]:
-    """All messages of a run: those in the list and, in the place of their summary, those that compression took out."""
-    part = list(messages[_first(messages, kept.run) :])
-    taken = list(kept.removed)
-    if not taken:
-        return part
-    place = next((p for p, message in enumerate(part) if summary_of(message)), None)
-    if place is None:
-        place = next((p for p, message in enumerate(part) if not _is_asked(message)), len(part))
-    return [m for m in [*part[:place], *taken, *part[place:]] if not summary_of(m)]
+    """All messages of a run in their order: those in the list, and those that compression took out of it."""
+    part = [m for m in messages[_first(messages, kept.run) :] if not (kept.removed and summary_of(m))]
+    places = {message_id: place for place, message_id in enumerate(kept.run.order)}
+    return sorted([*kept.removed, *part], key=lambda message: places.get(message.id or "", len(places)))
+
+
+def order_of(messages: Sequence[BaseMessage], run: RunRecord) -> tuple[str, ...]:
+    """The ids of a run's messages as they came: those that are known, then the new ones."""
+    own = (m.id for m in messages[_first(messages, run) :] if m.id and not summary_of(m))
+    return tuple(dict.fromkeys([*run.order, *own]))
 
 
 def of_the_run(removed: Sequence[BaseMessage], messages: Sequence[BaseMessage], run: RunRecord) -> list[BaseMessage]:
