@@ -52,38 +52,42 @@ def request_schema() -> dict[str, Any]:
             "required": ["prefetch", "context_id"],
             "properties": {"prefetch": {"const": True}, "context_id": {"type": "string"}},
         },
-        "properties": {
-            "tenant_id": {**ID, "not": {"const": "registry"}},
-            "agent_id": ID,
-            "task": {
-                "type": ["string", "null"],
-                "minLength": 1,
-                "maxLength": MAX_TASK_CHARACTERS,
-                "description": "The task as the run is asked it. A pick-up may leave it out, but then finds nothing "
-                "when what was kept is gone.",
-            },
-            "task_type": {**LABEL, "description": "Which tiers are read may depend on it."},
-            "domain": {**LABEL, "description": "Facts of this domain only."},
-            "user_id": {
-                "type": ["string", "null"],
-                "maxLength": 256,
-                "description": "Facts about this user as well. Replaced by a pseudonym; stored nowhere.",
-            },
-            "tiers": {"type": ["array", "null"], "minItems": 1, "items": {"enum": list(TIERS)}},
-            "max_episodes": _whole(0, MAX_EPISODES),
-            "max_facts": _whole(0, MAX_FACTS),
-            "max_context_tokens": _whole(0, MAX_CONTEXT_TOKENS),
-            "budget_ms": _whole(1, MAX_BUDGET_MS),
-            "explain": {"type": ["boolean", "null"], "description": "Also the best candidates and their scores."},
-            "prefetch": {
-                "type": ["boolean", "null"],
-                "description": "Keep the answer for a run that has not started; only its context_id is returned.",
-            },
-            "context_id": {
-                **ID,
-                "type": ["string", "null"],
-                "description": "Pick up what was prefetched under this id for the same agent, user and question.",
-            },
+        "properties": _fields(),
+    }
+
+
+def _fields() -> dict[str, Any]:
+    return {
+        "tenant_id": {**ID, "not": {"const": "registry"}},
+        "agent_id": ID,
+        "task": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "maxLength": MAX_TASK_CHARACTERS,
+            "description": "The task as the run is asked it. A pick-up may leave it out, but then finds nothing "
+            "when what was kept is gone.",
+        },
+        "task_type": {**LABEL, "description": "Which tiers are read may depend on it."},
+        "domain": {**LABEL, "description": "Facts of this domain only."},
+        "user_id": {
+            "type": ["string", "null"],
+            "maxLength": 256,
+            "description": "Facts about this user as well. Replaced by a pseudonym; stored nowhere.",
+        },
+        "tiers": {"type": ["array", "null"], "minItems": 1, "items": {"enum": list(TIERS)}},
+        "max_episodes": _whole(0, MAX_EPISODES),
+        "max_facts": _whole(0, MAX_FACTS),
+        "max_context_tokens": _whole(0, MAX_CONTEXT_TOKENS),
+        "budget_ms": _whole(1, MAX_BUDGET_MS),
+        "explain": {"type": ["boolean", "null"], "description": "Also the best candidates and their scores."},
+        "prefetch": {
+            "type": ["boolean", "null"],
+            "description": "Keep the answer for a run that has not started; only its context_id is returned.",
+        },
+        "context_id": {
+            **ID,
+            "type": ["string", "null"],
+            "description": "Pick up what was prefetched under this id for the same agent, user and question.",
         },
     }
 
