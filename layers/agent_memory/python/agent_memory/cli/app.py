@@ -16,10 +16,12 @@ from agent_memory.cli import (
     ingestion,
     lifecycle,
     local_runtime,
+    mcp,
     parked,
     procedures,
     recall,
     regress,
+    spool,
 )
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
@@ -74,10 +76,13 @@ app.add_typer(parked.app, name="parked")
 app.add_typer(lifecycle.app, name="lifecycle")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(spool.app, name="spool")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)
+app.command()(recall.prefetch)
 app.command()(demo.demo)
+app.command()(mcp.mcp)
 
 
 def _version(wanted: bool) -> None:
