@@ -90,12 +90,14 @@ def _verdict(
 ) -> tuple[Action, Reason]:
     if episode.pinned:
         return Action.MOVE_DATE, Reason.PINNED
-    if EVERY_AGENT in holds or episode.agent_id in holds:
+    held = EVERY_AGENT in holds or episode.agent_id in holds
+    if expiry is not None and now < expiry and archived_from(expiry, rules.retention) <= now:
+        # TTL knows no holds, so a copy is made in any case.
+        return Action.EXPIRE, Reason.EXPIRES_SOON
+    if held:
         return Action.KEEP, Reason.ON_HOLD
     if expiry is not None and expiry <= now:
         return Action.EXPIRE, Reason.EXPIRED
-    if expiry is not None and archived_from(expiry, rules.retention) <= now:
-        return Action.EXPIRE, Reason.EXPIRES_SOON
     if episode.merged_into:
         return Action.PRUNE, Reason.MERGED
     if episode.kept_until is not None and now < episode.kept_until:
