@@ -12,7 +12,7 @@ from agent_memory.domain.archive import Archive, ArchiveError, put_away
 from agent_memory.domain.collapsing import survivor_of
 from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RetryableError, UnsupportedLanguageError
 from agent_memory.domain.examining import NightRules, brought_back, judged
-from agent_memory.domain.grouping import mixed
+from agent_memory.domain.grouping import mixed, says_as_much
 from agent_memory.domain.guardrails import Guardrail
 from agent_memory.domain.keys import result_key, slice_key
 from agent_memory.domain.lifecycle import (
@@ -175,13 +175,24 @@ class _Merging:
             yield from self._replaced(target, group, items)
 
     def _collapse(self, members: Sequence[Episode], items: Mapping[tuple[str, str], PlanItem]) -> Iterator[Done]:
-        seen, *others = members
+        # Who comes first may be another by now than the one that they were all held against.
+        seen, *rest = members
+        others = [one for one in rest if says_as_much(seen, one)]
+        kept = {one.run_id for one in (seen, *others)} if others else set()
+        alone = [one for one in members if one.run_id not in kept]
+        yield from self._kept([items[one.agent_id, one.run_id] for one in alone], "alone")
+        if others:
+            yield from self._into(seen, others, items)
+
+    def _into(
+        self, seen: Episode, others: Sequence[Episode], items: Mapping[tuple[str, str], PlanItem]
+    ) -> Iterator[Done]:
         place = (seen.agent_id, seen.run_id)
         low = items[place].reason is Reason.LOW_RELEVANCE
         survivor = survivor_of(seen, others, self._rules.night, low=low, now=self._run.now)
         written = self._doors.shelf.collapse(survivor, seen, others)
         if written != "stored":
-            yield from self._kept([items[one.agent_id, one.run_id] for one in members], written)
+            yield from self._kept([items[one.agent_id, one.run_id] for one in (seen, *others)], written)
             return
         yield _done(items[place], Action.COLLAPSE, "survived", "near_duplicate")
         yield from self._away(others, items)
