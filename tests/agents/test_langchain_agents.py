@@ -361,7 +361,7 @@ def test_memory_that_fails_everywhere_never_breaks_the_run() -> None:
             raise KeyError("nobody knows")
 
         model = ScriptedChat(script=["Done."])
-        for options in ({}, {"user_id": broken}, {"outcome": broken}, {"outcome": "GREAT"}, {"used": broken}):
+        for options in ({}, {"user_id": broken}, {"outcome": broken}, {"used": broken}):
             remembers = MemoryMiddleware(gardener(), working_memory=WorkingMemory(broken), **options)
             agent = create_agent(model, [], middleware=[remembers])
             with pytest.warns(RuntimeWarning):
@@ -387,9 +387,11 @@ def test_warnings_hold_no_content() -> None:
     assert not [text for text in ours if "Ines" in text]
 
 
-def test_a_task_type_that_can_not_be_one_is_refused_when_the_agent_is_built() -> None:
-    with pytest.raises(RefusedInputError, match="task_type"):
-        MemoryMiddleware(gardener(), task_type="two words")
+@pytest.mark.parametrize(("field", "value"), [("task_type", "two words"), ("domain", ""), ("outcome", "GREAT")])
+def test_a_value_that_can_not_be_one_is_refused_when_the_agent_is_built(field: str, value: str) -> None:
+    options: dict[str, Any] = {field: value}
+    with pytest.raises(RefusedInputError, match=field):
+        MemoryMiddleware(gardener(), **options)
 
 
 def test_the_agents_own_model_can_distil_the_run(world: StandIn) -> None:
