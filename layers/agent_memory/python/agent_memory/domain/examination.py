@@ -22,7 +22,7 @@ from agent_memory.domain.lifecycle import (
 )
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
-from agent_memory.domain.ports import Episodes
+from agent_memory.domain.ports import Episodes, Read
 from agent_memory.domain.ranking import near_identical_groups
 
 
@@ -38,7 +38,6 @@ class ExamineDoors(NamedTuple):
 class _Found(NamedTuple):
     items: tuple[PlanItem, ...]
     groups: tuple[MemoryGroup, ...]
-    stored: int = 0
 
 
 def examine(
@@ -53,7 +52,6 @@ def examine(
         name=look.name,
         items=tuple(item for one in found for item in one.items if item.action is not Action.MOVE_DATE),
         groups=tuple(group for one in found for group in one.groups),
-        stored=sum(one.stored for one in found),
     )
     doors.files.put(slice_key(run.run_id, "plan", look.tenant_id, look.name), plan)
     result = SliceResult(tenant_id=look.tenant_id, step="look", name=look.name, counts=dict(counts))
@@ -86,10 +84,20 @@ def _of_agent(
         if item.action is Action.MOVE_DATE:
             counts["moved"] += run.may_write and _move(episode, item, run, doors.dates)
     left, groups = grouped(items, episodes, rules)
-    found = _Found(left, groups)
+    found = _Found((*left, *_unread(agent, read)), groups)
     if agent.stored and not {EVERY_AGENT, agent.agent_id} & set(holds):
         found = _with_the_cap(agent.agent_id, found, run, doors, rules)
     return found
+
+
+def _unread(agent: AgentDue, read: Read[Episode]) -> tuple[PlanItem, ...]:
+    """What this release can't read: nobody can judge it, and TTL takes it one day, so it is archived as it lies."""
+    known = {one.run_id for one in read}
+    return tuple(
+        PlanItem(agent_id=agent.agent_id, run_id=run_id, action=Action.EXPIRE, reason=Reason.UNREADABLE, counts=False)
+        for run_id in (agent.run_ids if read.unreadable else ())
+        if run_id not in known
+    )
 
 
 def _still_merged(episodes: Sequence[Episode], store: Episodes) -> list[Episode]:
@@ -132,4 +140,6 @@ def _with_the_cap(agent_id: str, found: _Found, run: LifecycleRun, doors: Examin
     candidates = [one for one in doors.episodes.get_many(rest) if one.run_id not in settled]
     gone = evicted(candidates, over, rules, now=run.now)
     stored = doors.dates.stored_since(agent_id, run.since)
-    return _Found(found.items + gone, found.groups + groups, stored)
+    # Whoever stores above the cap makes room for that; what goes beyond is the night's own doing.
+    made_room = tuple(one.model_copy(update={"counts": False}) for one in gone[:stored])
+    return _Found(found.items + made_room + gone[stored:], found.groups + groups)

@@ -140,7 +140,7 @@ class _Merging:
                 continue
             reason = "gone" if episode is None else self._objection(item, episode)
             if reason or episode is None:
-                yield _done(item, item.action, "gone" if episode is None else "kept", reason)
+                yield _done(item, item.action, self._gone(item) if episode is None else "kept", reason)
             else:
                 members.append(episode)
         yield from self._finish(marked, items)
@@ -151,6 +151,12 @@ class _Merging:
             yield from self._collapse(members, items)
         else:
             yield from self._merge(members, items)
+
+    def _gone(self, item: PlanItem) -> str:
+        """What became of one that is not there: an earlier try of this step may have put it away and not told."""
+        place = (item.agent_id, item.run_id)
+        there = self._doors.archive.holds("episodic", place, night=self._run.run_id)
+        return _left(item) if there else "gone"
 
     def _objection(self, item: PlanItem, episode: Episode) -> str:
         """Why *episode* may not go after all: pinned, on hold, read or changed settings since the plan was made."""
@@ -297,8 +303,12 @@ class _Merging:
                 )
                 if removed != "changed":
                     break
-            word = "collapsed" if items[place].action is Action.COLLAPSE else "merged"
-            yield _done(items[place], items[place].action, word if removed in REMOVED else "kept", removed)
+            word = _left(items[place]) if removed in REMOVED else "kept"
+            yield _done(items[place], items[place].action, word, removed)
+
+
+def _left(item: PlanItem) -> str:
+    return "collapsed" if item.action is Action.COLLAPSE else "merged"
 
 
 def _done(item: PlanItem, action: Action, decision: str, reason: str) -> Done:
