@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.errors import ConfigurationError, ModelAnswerError
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
@@ -190,6 +190,16 @@ def test_names_that_a_person_writes_are_not_stored(tenant: TenantServices, pendi
     held = now_stored(tenant, pending)
     assert (held.title, held.steps, held.history[-1].why) == ("Call [NAME]", ("Ask [NAME].",), "[NAME] said so")
     assert answer["procedure"]["steps_sha256"] == held.steps_sha256
+
+
+def test_words_that_cannot_be_embedded_cost_an_edit_its_vector_only(
+    account: AwsAccount, tenant: TenantServices, pending: Procedure
+) -> None:
+    vars(account.services)["embedder"] = FixedEmbedder(ModelAnswerError("vector_zero"))
+    assert words(review("edit", pending, steps=["Ask first."])) == ("done", "edited")
+    held = now_stored(tenant, pending)
+    assert (held.steps, held.vector, held.embedding_model) == (("Ask first.",), None, pending.embedding_model)
+    assert held.task_vector is not None
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """What a reviewer does to procedures: look, approve, reject, edit, retire, pin. Each decision on what is stored now."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from agent_memory.domain import procedure_transitions as transitions
-from agent_memory.domain.errors import RefusedInputError, StoreBusyError, UnsupportedLanguageError
+from agent_memory.domain.errors import ModelAnswerError, RefusedInputError, StoreBusyError, UnsupportedLanguageError
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.ports import Embedder
 from agent_memory.domain.procedure_hygiene import Proposed, cleaned_procedure
@@ -115,7 +116,10 @@ def _verdict(
 def _edited(known: Procedure, request: ReviewRequest, reviewer: Reviewer, doors: ReviewDoors, now: int) -> Verdict:
     words = _words(known, request)
     embedder = doors.embedder()
-    vector: Vector | None = embedder.embed(procedure_text(words.title, words.steps)[:MAX_EMBEDDED])
+    vector: Vector | None = None
+    # Not every text can be embedded: then the words alone tell whether a run proposes the same.
+    with suppress(ModelAnswerError, RefusedInputError):
+        vector = embedder.embed(procedure_text(words.title, words.steps)[:MAX_EMBEDDED])
     verdict = transitions.edit(
         known,
         reviewer,
@@ -124,7 +128,7 @@ def _edited(known: Procedure, request: ReviewRequest, reviewer: Reviewer, doors:
         expected_sha256=request.steps_sha256,
         now=now,
         vector=vector,
-        embedding_model=embedder.model,
+        embedding_model=known.embedding_model if vector is None else embedder.model,
         why=request.reason,
     )
     if verdict.procedure is None:
