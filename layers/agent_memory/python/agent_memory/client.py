@@ -10,6 +10,7 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 """
 
 import json
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
@@ -72,8 +73,10 @@ class AgentMemory:
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
-        self._timeout_seconds = self._deployment.timeout_seconds
+        self._timeout_seconds = _patience(self._deployment.timeout_seconds)
         self._spool = _spool_of(spool, self._deployment.environment)
+        if on_unsent is not None and not callable(on_unsent):
+            raise RefusedInputError("on_unsent", "must be a function of the detail and the reason")
         self._on_unsent = on_unsent
 
     def recall(
@@ -168,6 +171,8 @@ class AgentMemory:
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
+        if recall is not None and not isinstance(recall, Recall):
+            raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
         detail = {
             "schema_version": SCHEMA_VERSION,
             "tenant_id": self.tenant_id,
@@ -211,7 +216,7 @@ class AgentMemory:
             "task_type": None if task_type is None else label(task_type, "task_type"),
             "domain": None if domain is None else label(domain, "domain"),
             "user_id": user_identity(user_id),
-            "tiers": None if tiers is None else list(tiers),
+            "tiers": None if tiers is None else as_json(tiers),
             **dict(zip(("max_episodes", "max_facts", "max_context_tokens", "budget_ms"), limits, strict=True)),
         }
         return {name: value for name, value in question.items() if value is not None}
@@ -310,4 +315,13 @@ def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spo
         return None
     if isinstance(wanted, Spool):
         return wanted
+    # An empty text would be the working directory, where nobody expects transcripts to lie.
+    if wanted == "" or not isinstance(wanted, Path | str | bool):
+        raise RefusedInputError("spool", "must be a folder, or True for the default one")
     return Spool(default_folder() if wanted is True else Path(wanted), environment)
+
+
+def _patience(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < threading.TIMEOUT_MAX:
+        raise RefusedInputError("timeout_seconds", "must be a number of seconds above 0")
+    return float(seconds)

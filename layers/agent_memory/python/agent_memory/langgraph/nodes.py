@@ -211,10 +211,8 @@ class MemoryNodes:
         artifacts = self._artifacts(run, said, about["task_type"], outcome)
         made = artifacts.get("outcome") if artifacts else None
         result = outcome or (Outcome(made) if isinstance(made, str) and made in Outcome.__members__ else None)
-        rated: dict[str, Any] = {
-            "procedure_id": run.procedure_id,
-            "procedure_succeeded": _SUCCEEDED.get(result) if result else None,
-        }
+        succeeded = _SUCCEEDED.get(result) if result and run.procedure_id else None
+        rated: dict[str, Any] = {"procedure_id": run.procedure_id, "procedure_succeeded": succeeded}
         self.memory.end_run(
             run.run_id,
             messages=said,
