@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from agent_memory.domain.errors import ConfigurationError, ModelAnswerError
+from agent_memory.domain.procedure_review import WORDS
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
@@ -216,7 +217,7 @@ def test_words_that_a_run_could_not_propose_a_person_cannot_write_either(
 ) -> None:
     answer = review("edit", pending, steps=steps)
     assert answer["error"]["field"] == "steps"
-    assert rule in answer["error"]["rule"]
+    assert f"{rule} ({WORDS[rule]})" in answer["error"]["rule"]
     assert now_stored(tenant, pending).revision == pending.revision
 
 

@@ -8,7 +8,14 @@ from agent_memory.domain import procedure_transitions as transitions
 from agent_memory.domain.errors import ModelAnswerError, RefusedInputError, StoreBusyError, UnsupportedLanguageError
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.ports import Embedder
-from agent_memory.domain.procedure_hygiene import Proposed, cleaned_procedure
+from agent_memory.domain.procedure_hygiene import (
+    MAX_CHARACTERS,
+    MAX_STEP,
+    MAX_STEPS,
+    MAX_TITLE,
+    Proposed,
+    cleaned_procedure,
+)
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.procedure_proposal import MAX_EMBEDDED, procedure_text
@@ -36,6 +43,17 @@ NEXT: Final[Mapping[str, str]] = {
     "edited": "it waits for approval again, under its new hash",
     "approved": "runs are offered it from now on",
     "rejected": "no run is offered it, and proposals that mean the same are counted here",
+}
+
+
+# What words must be to be kept, by the code that refuses them.
+WORDS: Final[Mapping[str, str]] = {
+    "no_title": "a procedure has a title",
+    "no_steps": "a procedure has at least one step",
+    "too_many_steps": f"at most {MAX_STEPS} steps; make two procedures of it",
+    "too_long": f"title, step and all together have at most {MAX_TITLE}, {MAX_STEP} and {MAX_CHARACTERS} characters",
+    "memory_quoted_back": "no words of a memory context; say what is to be done",
+    "instruction": "no orders about an agent's own instructions; say what is to be done",
 }
 
 
@@ -142,7 +160,10 @@ def _words(known: Procedure, request: ReviewRequest) -> Proposed:
     title = known.title if request.title is None else request.title
     words = cleaned_procedure(title, known.steps if request.steps is None else request.steps)
     if words.refusal is not None:
-        raise RefusedInputError("title" if words.refusal == "no_title" else "steps", f"can't be kept: {words.refusal}")
+        raise RefusedInputError(
+            "title" if words.refusal == "no_title" else "steps",
+            f"can't be kept: {words.refusal} ({WORDS[words.refusal]})",
+        )
     return words
 
 
