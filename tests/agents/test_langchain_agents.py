@@ -209,6 +209,20 @@ def test_without_the_whole_run_what_was_summarised_is_handed_over_as_the_summary
     assert "plant 1 was watered" not in texts
 
 
+def test_without_the_whole_run_what_earlier_runs_said_is_not_handed_over_as_this_ones(world: StandIn) -> None:
+    calls = [a_call("water", f"c{n}", plant=f"plant {n}") for n in range(32)]
+    model = ScriptedChat(script=["The gate's code is 42.", *calls, "All watered."])
+    working = WorkingMemory(lambda prompt: "The code is 42." if "42" in prompt else "Plants so far are watered.")
+    remembers = MemoryMiddleware(gardener(), working_memory=working, whole_run=False)
+    agent = create_agent(model, [water], middleware=[remembers], checkpointer=InMemorySaver())
+    agent.invoke(said("What is the code?"), THREAD)
+    agent.invoke(said("Water all plants"), {**THREAD, "recursion_limit": 200})
+    texts = texts_of(world.details[1])
+    assert not [text for text in texts if "42" in text]
+    assert texts[0] == "Water all plants"
+    assert [f"plant {n} was watered" in texts for n in range(32)] == [True] * 32
+
+
 def test_a_history_that_came_along_is_not_part_of_the_run(world: StandIn) -> None:
     model = ScriptedChat(script=["Done."])
     agent = create_agent(model, [], middleware=[MemoryMiddleware(gardener(), working_memory=False)])

@@ -26,6 +26,7 @@ from agent_memory.langgraph.turns import (
     is_same_run,
     of_the_run,
     order_of,
+    reaches_back,
     said_in,
     task_of,
 )
@@ -173,7 +174,10 @@ class MemoryNodes:
         if done is None:
             return None
         update: dict[str, Any] = {"messages": done.update}
-        if going_on and self._whole_run:
+        if going_on and (
+            # A summary that tells of earlier runs as well must not be handed over as what this one saw.
+            self._whole_run or going_on.removed or reaches_back(messages, done.messages, going_on.run)
+        ):
             own = of_the_run(done.removed, messages, going_on.run)
             run = going_on.run.model_copy(update={"order": order_of(messages, going_on.run)})
             update |= Kept(run=run, removed=(*going_on.removed, *own)).update(self.owner)
