@@ -77,7 +77,7 @@ def of_the_run(removed: Sequence[BaseMessage], messages: Sequence[BaseMessage], 
 
 
 def reaches_back(messages: Sequence[BaseMessage], after: Sequence[BaseMessage], run: RunRecord) -> bool:
-    """Whether a compression of *messages* to *after* took out what stood before the run, so that its summary tells of it."""
+    """Whether a compression of *messages* to *after* took out what stood before the run: its summary holds that too."""
     left = {id(message) for message in after}
     return any(id(message) not in left for message in messages[: _first(messages, run)])
 
