@@ -13,7 +13,7 @@ from support.builders import NOW
 
 M = TypeVar("M", bound=Model)
 NIGHT = "n-2027-01-15"
-SETTINGS = settings_hash(DecayRules(), RetentionRules())
+SETTINGS = settings_hash(DecayRules(prune_days=45.0), RetentionRules())
 
 
 def a_night(**changes: object) -> LifecycleRun:
