@@ -171,8 +171,6 @@ class AgentMemory:
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
-        if recall is not None and not isinstance(recall, Recall):
-            raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
         detail = {
             "schema_version": SCHEMA_VERSION,
             "tenant_id": self.tenant_id,
@@ -180,7 +178,7 @@ class AgentMemory:
             "run_id": identifier(run_id, "run_id"),
             "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
-            "memory": feedback(context_id or (recall.context_id if recall else None), used),
+            "memory": feedback(context_id or _context_of(recall), used),
             "artifacts": with_facts(artifacts, facts),
             "procedure": result_of(procedure_id, procedure_succeeded),
             **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
@@ -270,6 +268,12 @@ class AgentMemory:
             )
         except Exception as error:
             warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
+
+
+def _context_of(recall: Recall | None) -> str | None:
+    if recall is not None and not isinstance(recall, Recall):
+        raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
+    return recall.context_id if recall else None
 
 
 def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
