@@ -533,3 +533,16 @@ def fresh_one(number: int, agent: str, created: int) -> Episode:
     dates = {"created_at": created, "ended_at": created, "expires_at": NOW + 80 * DAY_SECONDS}
     words = {"task": f"Job {agent} {number}", "digest": f"Job {agent} {number}"}
     return an_episode(run_id=f"r-{number}", agent_id=agent, **dates, **words, decays_at=NOW + 30 * DAY_SECONDS)
+
+
+def test_every_memory_that_is_judged_has_its_line_in_the_audit(
+    account: AwsAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep_all(account, an_old_episode("faded-1", 40), an_old_episode("read-2", 40, access_count=50))
+    a_night_passes(account)
+    lines = [vars(record) for record in caplog.records if record.message == "score"]
+    assert {line["memory_id"]: line["planned"] for line in lines} == {
+        f"{AGENT}/faded-1": "prune",
+        f"{AGENT}/read-2": "move_date",
+    }
+    assert set(planned(account)) == {"faded-1"}

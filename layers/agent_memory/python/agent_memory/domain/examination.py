@@ -43,20 +43,24 @@ class _Found(NamedTuple):
 def examine(
     ticket: SliceTicket, look: LookSlice, doors: ExamineDoors, rules: NightRules
 ) -> tuple[PlanSlice, SliceResult]:
-    """Write the plan of one slice and what was found. Raises only what is worth another try."""
+    """Write the plan of one slice and what was found; return all that was judged, what only gets a date among it.
+
+    Raises only what is worth another try."""
     run, holds = ticket.run, doors.notes.holds()
     counts: Counter[str] = Counter()
     found = [_of_agent(agent, run, doors, rules, holds, counts) for agent in look.agents]
-    plan = PlanSlice(
+    scored = PlanSlice(
         tenant_id=look.tenant_id,
         name=look.name,
-        items=tuple(item for one in found for item in one.items if item.action is not Action.MOVE_DATE),
+        items=tuple(item for one in found for item in one.items),
         groups=tuple(group for one in found for group in one.groups),
     )
+    planned = tuple(item for item in scored.items if item.action is not Action.MOVE_DATE)
+    plan = scored.model_copy(update={"items": planned})
     doors.files.put(slice_key(run.run_id, "plan", look.tenant_id, look.name), plan)
     result = SliceResult(tenant_id=look.tenant_id, step="look", name=look.name, counts=dict(counts))
     doors.files.put(result_key(run.run_id, "look", look.tenant_id, look.name), result)
-    return plan, result
+    return scored, result
 
 
 def look_of(ticket: SliceTicket, files: NightFiles) -> LookSlice:
