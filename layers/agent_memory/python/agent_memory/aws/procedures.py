@@ -138,6 +138,15 @@ class DynamoProcedures:
         found = self._fetched(keys)
         return Read([one for one in found if one.state in OFFERED], unreadable=found.unreadable)
 
+    def task_types(self) -> list[str]:
+        """The task types in which there are procedures, in whatever state."""
+        keys = [
+            key
+            for state in ProcedureState
+            for key in self._keys(REVIEW_INDEX, REVIEW_KEY, review_key(self._tenant_id, state))
+        ]
+        return sorted({key[PROCEDURES_PARTITION_KEY]["S"].split(SEPARATOR, 1)[1] for key in keys})
+
     def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
         """Write a transition of what was read, with the words that it replaces; False over a newer revision."""
         actions = [self._put(self._items.row(procedure), known=procedure.revision)]
