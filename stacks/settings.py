@@ -34,7 +34,7 @@ RUNTIME_KEYS: Final = (
     "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
-    "summariseMaxTokens", "guardrailId",
+    "summariseMaxTokens", "guardrailId", "intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -70,6 +70,7 @@ class Deployment(BaseModel):
     intake_days: Annotated[int, Field(ge=1, le=14)] = 1
     dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4
     archive_before_expiry_hours: Count = 72
+    erasure_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 120
 
     # Relevance and the nightly work.
     w_recency: Share = 0.4

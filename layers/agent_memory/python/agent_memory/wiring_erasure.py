@@ -117,9 +117,7 @@ class ErasureServices:
             raise LookupError(f"erasure {ticket.erasure_id} is not known")
         traces = files.traces(ticket.erasure_id)
         left = probed(self.stores(ticket.tenant_id), erasure, traces)
-        receipt = composed(
-            erasure, traces, files.sweeps(ticket.erasure_id), left, self.retained, now=self.own.now()
-        )
+        receipt = composed(erasure, traces, files.sweeps(ticket.erasure_id), left, self.retained, now=self.own.now())
         document = plain(signed(receipt, self.key))
         files.keep_receipt(ticket.erasure_id, document)
         if receipt.decision == "erased":
@@ -181,9 +179,7 @@ class ErasureServices:
             ),
             "ledger-context": ContextStore(rows),
             "ledger-prefetch": LedgerStore(rows, kind="prefetch", store="prefetch", of_everybody=True),
-            "registry": RegistryStore(
-                ledger(self.sessions.own_client("dynamodb"), s.ledger_table), REGISTRY_KINDS
-            ),
+            "registry": RegistryStore(ledger(self.sessions.own_client("dynamodb"), s.ledger_table), REGISTRY_KINDS),
         }
 
     def _objects(self, tenant_id: str) -> dict[str, ErasableStore]:

@@ -115,9 +115,7 @@ class FactStore:
 
     def _change(self, fact: Fact, seen: DomainFacts, erasure: Erasure, traces: Traces) -> Reduced | None:
         marks = seen.marks.get(fact.fact_id, StoreMarks())
-        return reduced(
-            fact, marks, erasure.user_ref or "", is_theirs(erasure, traces), self._gate, now=self._now()
-        )
+        return reduced(fact, marks, erasure.user_ref or "", is_theirs(erasure, traces), self._gate, now=self._now())
 
     def _sweep_domain(self, domain: str, erasure: Erasure, traces: Traces, tally: Tally) -> Traces:
         known, gone = traces, set[str]()

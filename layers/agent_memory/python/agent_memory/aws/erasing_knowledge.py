@@ -47,9 +47,7 @@ class KnowledgeStore:
         gone = [place for place in sorted(traces.facts) if not self._published(*place)]
         keys = [document_key(KNOWLEDGE_PREFIX, erasure.tenant_id, *place) for place in gone]
         known = sum(status != GONE for status in self._knowledge.statuses(keys).values())
-        asked = KnowledgeQuery(
-            tenant_id=erasure.tenant_id, text=QUESTION, user_ref=erasure.user_ref, limit=MAX_RESULTS
-        )
+        asked = KnowledgeQuery(tenant_id=erasure.tenant_id, text=QUESTION, user_ref=erasure.user_ref, limit=MAX_RESULTS)
         found = self._knowledge.retrieve(asked).found
         if erasure.whole:
             return known + len(found)

@@ -59,15 +59,14 @@ class RunObjects:
     def _theirs(self, erasure: Erasure, traces: Traces) -> Iterator[Version]:
         root = self._prefix(erasure.tenant_id)
         for version in self._objects.all(root):
-            if erasure.whole or self._of_run(version.key.removeprefix(root), erasure, traces):
-                yield version
-            elif self._own and self._says_so(version, erasure):
+            named = erasure.whole or self._of_run(version.key.removeprefix(root), erasure, traces)
+            if named or (self._own and self._says_so(version, erasure)):
                 yield version
 
     def _of_run(self, path: str, erasure: Erasure, traces: Traces) -> bool:
         # What was held back lies one folder deeper, under a name that no agent has.
         parts = [part for part in path.split("/") if not part.startswith("~")]
-        return len(parts) > 2 and erasure.run_hash(parts[0], parts[1]) in traces.runs  # noqa: PLR2004
+        return len(parts) > 2 and erasure.run_hash(parts[0], parts[1]) in traces.runs
 
     def _says_so(self, version: Version, erasure: Erasure) -> bool:
         body = self._objects.body(version)
@@ -100,9 +99,12 @@ class KnowledgeDocuments:
         gone = {document_key(KNOWLEDGE_PREFIX, erasure.tenant_id, *place): place for place in traces.facts}
         for version in self._objects.all(f"{KNOWLEDGE_PREFIX}{erasure.tenant_id}/"):
             place = gone.get(version.key.removesuffix(SIDECAR))
-            if erasure.whole or (place and not (version.latest and self._published(*place))):
+            if erasure.whole:
                 yield version
-            elif place is None and version.key.endswith(SIDECAR) and self._is_about(version, erasure):
+            elif place is not None:
+                if not (version.latest and self._published(*place)):
+                    yield version
+            elif version.key.endswith(SIDECAR) and self._is_about(version, erasure):
                 yield version
 
     def _is_about(self, version: Version, erasure: Erasure) -> bool:

@@ -144,9 +144,9 @@ class ContextStore:
             names = gone | {str(one["memory_id"]) for one in entries if theirs(one["agent_id"], one["run_id"])}
             if not mentions(held, theirs, names):
                 continue
-            kept = pruned({**held, "items": [e for e in entries if e["memory_id"] not in names]}, theirs, names)
-            assert isinstance(kept, dict)
-            if "used_by" not in kept and "used_by" in held or not kept["items"]:
+            others = [one for one in entries if one["memory_id"] not in names]
+            kept = {name: pruned(one, theirs, names) for name, one in {**held, "items": others}.items()}
+            if mentions([held.get("used_by")], theirs, names) or not kept["items"]:
                 yield row, None
             else:
                 yield row, {name: one for name, one in row.items() if name not in held} | item(kept)

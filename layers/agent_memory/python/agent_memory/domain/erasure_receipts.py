@@ -69,9 +69,7 @@ class Receipt(Model):
 
     @property
     def traces(self) -> Traces:
-        return Traces(
-            runs=frozenset(self.runs), facts=frozenset(self.facts), partitions=frozenset(self.partitions)
-        )
+        return Traces(runs=frozenset(self.runs), facts=frozenset(self.facts), partitions=frozenset(self.partitions))
 
     @property
     def unclean(self) -> tuple[str, ...]:
@@ -155,7 +153,7 @@ def composed(
         copies=copies(retained, now=now),
         runs=tuple(sorted(traces.runs)),
         facts=tuple(sorted(traces.facts)),
-        partitions=tuple(sorted(traces.partitions)),
+        partitions=tuple(sorted(traces.partitions)) if erasure.whole else (),
     )
 
 
