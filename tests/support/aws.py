@@ -136,6 +136,11 @@ class AwsAccount:
     def settings(self) -> Settings:
         return settings_from(self.variables)
 
+    @property
+    def settings_now(self) -> Settings:
+        """With what was added to the deployment since it was opened."""
+        return settings_from(self.variables)
+
     @cached_property
     def services(self) -> Services:
         """The very services that the handlers get from wiring.services()."""

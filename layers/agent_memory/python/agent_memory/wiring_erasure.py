@@ -50,12 +50,10 @@ class ErasureServices:
     def __init__(self, own: Services) -> None:
         self.own = own
 
-    @cached_property
+    @property
     def sessions(self) -> "TenantSessions":
-        """Credentials that may delete rows and versions of objects, of one tenant."""
-        from agent_memory.aws.tenancy import TenantSessions
-
-        return TenantSessions(role_arn=self.own.settings.erasure_role)
+        """Opened once per process."""
+        return self.own.erasure_sessions
 
     @cached_property
     def machine(self) -> "ErasureMachine":

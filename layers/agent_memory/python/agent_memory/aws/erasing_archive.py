@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_memory.aws.erasing_facts import is_theirs
 from agent_memory.aws.erasing_objects import read_object
+from agent_memory.aws.erasing_rows import run_test
 from agent_memory.aws.fact_items import FactItems
 from agent_memory.aws.item_codec import attributes
 from agent_memory.aws.object_versions import ObjectVersions, Version
@@ -67,9 +68,9 @@ class ArchiveStore:
         if snapshot.tier != "semantic":
             return None
         [fact], marks = self._items.read_all([attributes(item_of(text)) for text in snapshot.items])
-        theirs = is_theirs(erasure, traces)
-        held = marks[fact.fact_id]
-        change = reduced(fact, held, erasure.user_ref or "", theirs, self._gate, now=fact.last_confirmed_at)
+        theirs, their_run = is_theirs(erasure, traces), run_test(erasure, traces)
+        held, at = marks[fact.fact_id], fact.last_confirmed_at
+        change = reduced(fact, held, erasure.user_ref or "", theirs, their_run, self._gate, now=at)
         if change is None or change.fact is None:
             return None
         kept = change.fact.observations

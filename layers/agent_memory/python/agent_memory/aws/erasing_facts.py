@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from agent_memory.aws.erasing_rows import run_test
 from agent_memory.aws.fact_shelf import ROWS_AT_ONCE, DynamoFactShelf
 from agent_memory.aws.item_codec import Item, attributes
 from agent_memory.contract import FACTS_PARTITION_KEY, FACTS_SORT_KEY
@@ -115,7 +116,8 @@ class FactStore:
 
     def _change(self, fact: Fact, seen: DomainFacts, erasure: Erasure, traces: Traces) -> Reduced | None:
         marks = seen.marks.get(fact.fact_id, StoreMarks())
-        return reduced(fact, marks, erasure.user_ref or "", is_theirs(erasure, traces), self._gate, now=self._now())
+        theirs, their_run = is_theirs(erasure, traces), run_test(erasure, traces)
+        return reduced(fact, marks, erasure.user_ref or "", theirs, their_run, self._gate, now=self._now())
 
     def _sweep_domain(self, domain: str, erasure: Erasure, traces: Traces, tally: Tally) -> Traces:
         known, gone = traces, set[str]()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from agent_memory.aws.erasing_rows import Partitions
+from agent_memory.aws.erasing_rows import Partitions, run_test
 from agent_memory.aws.item_codec import Item, attributes
 from agent_memory.aws.procedure_items import HEAD, ProcedureItems, is_procedure, read_evidence, read_wording
 from agent_memory.aws.transactions import Transactions
@@ -83,7 +83,8 @@ class ProcedureStore:
                 key=lambda one: (one.proposed_at, one.agent_id, one.run_id),
             )
             former = [read_wording(attributes(one)) for one in own if _is_wording(one)]
-            change = reduced(procedure, said, former, self._is_theirs(erasure, traces), now=self._now())
+            theirs, their_run = self._is_theirs(erasure, traces), run_test(erasure, traces)
+            change = reduced(procedure, said, former, theirs, their_run, now=self._now())
             if change is not None:
                 yield procedure, own, change
 

@@ -9,6 +9,7 @@ from agent_memory.domain.facts import BELIEVED, ConfirmationSettings, Fact, Fact
 
 ERASED = "erased"
 IsTheirs = Callable[[Observation], bool]
+IsTheirRun = Callable[[str, str], bool]
 
 
 class Reduced(NamedTuple):
@@ -22,13 +23,20 @@ class Reduced(NamedTuple):
 
 
 def reduced(
-    fact: Fact, marks: StoreMarks, user_ref: str, theirs: IsTheirs, gate: ConfirmationSettings, *, now: int
+    fact: Fact,
+    marks: StoreMarks,
+    user_ref: str,
+    theirs: IsTheirs,
+    their_run: IsTheirRun,
+    gate: ConfirmationSettings,
+    *,
+    now: int,
 ) -> Reduced | None:
-    """Take out of *fact* what *theirs* picks. None: the person has no part in it."""
+    """Take out of *fact* what *theirs* picks, and *their_run* out of its history. None: the person has no part in it."""
     gone = tuple(one for one in fact.observations if theirs(one))
     about = fact.user_ref == user_ref and len(gone) == len(fact.observations)
     kept = tuple(one for one in fact.observations if one not in gone)
-    marked = _anonymous(fact, gone)
+    marked = _anonymous(fact, gone, their_run)
     if not gone and not about and marked == fact:
         return None
     published = fact.promoted_at is not None
@@ -54,15 +62,16 @@ def _without_document(marks: StoreMarks) -> StoreMarks:
     return marks.model_copy(update={"published": False})
 
 
-def _anonymous(fact: Fact, gone: Sequence[Observation]) -> Fact:
-    """Without the runs of *gone* in its history."""
+def _anonymous(fact: Fact, gone: Sequence[Observation], their_run: IsTheirRun) -> Fact:
+    """Without the person's runs in its history, which may have confirmed it or contradicted it."""
     runs = {one.run for one in gone}
-    history = tuple(
-        change.model_copy(update={"agent_id": None, "run_id": None})
-        if (change.agent_id, change.run_id) in runs
-        else change
-        for change in fact.history
-    )
+
+    def told(change: FactChange) -> FactChange:
+        run = (change.agent_id or "", change.run_id or "")
+        theirs = run in runs or their_run(*run)
+        return change.model_copy(update={"agent_id": None, "run_id": None}) if theirs else change
+
+    history = tuple(told(change) for change in fact.history)
     return fact if history == fact.history else fact.model_copy(update={"history": history})
 
 

@@ -29,29 +29,36 @@ def reduced(
     evidence: Sequence[ProposalEvidence],
     wordings: Sequence[Wording],
     theirs: Callable[[ProposalEvidence], bool],
+    their_run: Callable[[str, str], bool],
     *,
     now: int,
 ) -> ReducedProcedure | None:
     """Take the proposals that *theirs* picks out of *procedure*; None: the person has no part in it."""
     gone = tuple(one for one in evidence if theirs(one))
-    if not gone:
+    named = {change.who for change in procedure.history if change.kind == "run" and their_run(*_run_of(change.who))}
+    if not gone and not named:
         return None
     kept = [one for one in evidence if one not in gone]
-    if not kept:
+    if gone and not kept:
         return ReducedProcedure(None, gone, tuple(one.steps_sha256 for one in wordings))
     theirs_alone = {one.steps_sha256 for one in gone} - {one.steps_sha256 for one in kept}
     former = tuple(one.steps_sha256 for one in wordings if one.steps_sha256 in theirs_alone)
-    left = _anonymous(procedure, {(one.agent_id, one.run_id) for one in gone}, kept, now)
+    left = _anonymous(procedure, {(one.agent_id, one.run_id) for one in gone}, named, kept)
     left = left.model_copy(update={"evidence": max(0, procedure.evidence - len(gone))})
     if procedure.steps_sha256 in theirs_alone:
         left = _reworded(left, kept, now)
     return ReducedProcedure(left, gone, former)
 
 
+def _run_of(who: str) -> tuple[str, str]:
+    agent, _, run = who.partition("/")
+    return agent, run
+
+
 def _anonymous(
-    procedure: Procedure, runs: Collection[tuple[str, str]], kept: Sequence[ProposalEvidence], now: int
+    procedure: Procedure, runs: Collection[tuple[str, str]], named: Collection[str], kept: Sequence[ProposalEvidence]
 ) -> Procedure:
-    names = {f"{agent}/{run}" for agent, run in runs}
+    names = {f"{agent}/{run}" for agent, run in runs} | set(named)
     history = tuple(
         change.model_copy(update={"who": ERASED, "why": ""}) if change.who in names else change
         for change in procedure.history
