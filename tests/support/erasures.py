@@ -176,5 +176,5 @@ def mentioning(found: Mapping[str, str], *marks: str) -> dict[str, str]:
         for place, text in found.items()
         if any(mark in place or mark in text for mark in marks)
         and not place.startswith(tombstone)
-        and not place.startswith(f"ledger_table:tombstone")
+        and not place.startswith("ledger_table:tombstone")
     }
