@@ -63,6 +63,8 @@ class ErasureStack(cdk.Stack):
             timeout=cdk.Duration.seconds(TIMEOUTS[folder]),
             memory=1024,
         )
+        for name, value in self._deployment.erasure_environment().items():
+            function.add_environment(name, value)
         names = self._deployment.names
         function.may_reach_tenants(names.erasure_role_arn)
         # A dead letter names its user by the id, which only the key turns into the pseudonym.

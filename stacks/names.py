@@ -191,6 +191,11 @@ class Names:
             "consolidationMachine": self.machine_arn,
             "ingestionMachine": self.ingestion_machine_arn,
             "lifecycleMachine": self.lifecycle_machine_arn,
+        }
+
+    def for_erasures(self) -> dict[str, str]:
+        """The resources that only erasures are told."""
+        return {
             "erasureMachine": self.erasure_machine_arn,
             "erasureRole": self.erasure_role_arn,
             "receiptsBucket": self.receipts_bucket,

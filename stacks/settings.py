@@ -34,8 +34,11 @@ RUNTIME_KEYS: Final = (
     "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
-    "summariseMaxTokens", "guardrailId", "intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds",
+    "summariseMaxTokens", "guardrailId",
 )  # fmt: skip
+
+# What only the functions of erasures are told beside that: the variables of a function have 4 KB.
+ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds")
 
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
@@ -208,6 +211,11 @@ class Deployment(BaseModel):
         models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
         values |= {"environment": self.env, **models, **self.names.for_functions()}
         values |= self.knowledge_ids()
+        return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
+
+    def erasure_environment(self) -> dict[str, str]:
+        """What the functions of erasures are told beside what every function is."""
+        values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def warnings(self) -> list[str]:

@@ -143,7 +143,7 @@ def main() -> None:
 
 def changed_places(before: dict[str, str], after: dict[str, str], theirs: set[str], bob: Person) -> set[str]:
     """What was not the person's and is another now. Left out: sidecars of the person's documents, heads that order
-    everybody's writes, notes of what is to be ingested, and messages, which come and go."""
+    everybody's writes, notes of agents at work and of what is to be ingested, and messages, which come and go."""
     documents = {place.split(".txt")[0] for place in theirs if place.startswith("knowledge_bucket")}
     kept = {
         place: text
@@ -152,6 +152,7 @@ def changed_places(before: dict[str, str], after: dict[str, str], theirs: set[st
         and place.split(".txt")[0] not in documents
         and "~head" not in place
         and "registry#" not in place
+        and "#agents|" not in place
         and not place.startswith(("intake-queue", "retrievals-queue"))
     }
     return {place for place, text in kept.items() if after.get(place) != text and bob.tenant_id in place + text}

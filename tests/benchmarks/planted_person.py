@@ -130,7 +130,7 @@ class Person:
             context = f"c-{self.prefix}{n}"
             self.tenant.ledger.record_retrieval(context_id=context, items=items, at=self.now, expires_at=self.now + DAY)
         look = {"keys": [{"agent_id": AGENT, "run_id": f"{self.prefix}e0"}], "tenant_id": self.tenant_id}
-        key = f"lifecycle/n-2026-01-01/look/{self.tenant_id}/{self.prefix}0.json"
+        key = f"lifecycle/n-2026-01-01/look/{self.tenant_id}/{self.planted:04d}.json"
         s3.put_object(Bucket=s.archive_bucket, Key=key, Body=json.dumps(look).encode())
         case = RegressionCase(
             case_id=f"case-{self.mark}", agent_id=AGENT, question=f"What does {self.mark} like?", criteria=("Tables",),

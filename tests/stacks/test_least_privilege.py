@@ -17,6 +17,22 @@ INTAKE = {
     "sqs:GetQueueUrl",
     "sqs:ReceiveMessage",
 }
+ERASING = {
+    "bedrock:GetKnowledgeBaseDocuments",
+    "bedrock:Retrieve",
+    "dynamodb:DeleteItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "kms:GenerateMac",
+    "kms:VerifyMac",
+    "s3:ListBucket",
+    "secretsmanager:GetSecretValue",
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:ReceiveMessage",
+    "states:DescribeExecution",
+}
 MAY = {
     "accept_run": INTAKE
     | {
@@ -28,7 +44,7 @@ MAY = {
     },
     "consolidation": {"bedrock:InvokeModel"},
     "pii_scrubbing": {"comprehend:DetectPiiEntities"},
-    "store_episode": {"bedrock:InvokeModel"},
+    "store_episode": {"bedrock:InvokeModel", "dynamodb:PutItem"},
     "fact_confirmation": {"bedrock:InvokeModel", "bedrock:Retrieve", "dynamodb:PutItem"},
     "ingestion": {
         "bedrock:GetIngestionJob",
@@ -42,6 +58,8 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
+    "erase_store": ERASING | {"bedrock:GetIngestionJob", "bedrock:StartIngestionJob"},
+    "erasure_desk": ERASING | {"states:StartExecution"},
     "propose_procedure": {"bedrock:InvokeModel", "events:PutEvents"},
     "record_feedback": {"events:PutEvents"},
     "regression_cases": {
@@ -60,7 +78,19 @@ REGISTRY = {
     "accept_run": ["registry#tenants"],
     "fact_confirmation": ["registry#dirty"],
     "ingestion": ["registry#dirty", "registry#ingestion"],
+    "store_episode": ["registry#stored"],
 }
+
+
+ERASES = {"erase_store", "erasure_desk"}
+
+
+def registry_of(folder: str, actions: list[str]) -> list[str]:
+    """An erasure deletes what the registry notes of a tenant, and asks whether a night is at work."""
+    if folder in ERASES:
+        looks = actions == ["dynamodb:GetItem"]
+        return ["registry#lifecycle"] if looks else ["registry#dirty", "registry#stored", "registry#tenants"]
+    return REGISTRY[folder]
 
 
 def role_statements(folder: str, environment: str = "prod", **context: object) -> list[dict[str, Any]]:
@@ -93,10 +123,14 @@ def test_whoever_scrubs_before_the_model_may_ask_the_detector() -> None:
 def test_no_function_touches_what_tenants_store_with_its_own_role(folder: str) -> None:
     for statement in role_statements(folder):
         actions = as_list(statement["Action"])
-        assert not [a for a in actions if a.startswith("s3:")]
+        listing = folder in ERASES and actions == ["s3:ListBucket"]
+        if listing:
+            # Names of the night's files: ids and rooms.
+            assert statement["Condition"] == {"StringLike": {"s3:prefix": ["lifecycle/*"]}}
+        assert listing or not [a for a in actions if a.startswith("s3:")]
         if any(a.startswith("dynamodb:") for a in actions):
             assert statement["Condition"] == {
-                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": REGISTRY[folder]},
+                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": registry_of(folder, actions)},
                 "Null": {"dynamodb:LeadingKeys": "false"},
             }
 
@@ -116,7 +150,14 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "RegressionCases"}
+    assert holders == {
+        "Bootstrap",
+        "EraseStore",
+        "ErasureDesk",
+        "FactConfirmation",
+        "Ingestion",
+        "RegressionCases",
+    }
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:

@@ -22,6 +22,7 @@ from agent_memory.wiring import Services, services
 from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
+    from agent_memory.aws.erasing_facts import ErasingFacts
     from agent_memory.aws.erasures import S3Erasures
     from agent_memory.aws.machines import ErasureMachine
     from agent_memory.aws.receipt_key import KmsReceiptKey
@@ -130,8 +131,23 @@ class ErasureServices:
     def _tenant(self, tenant_id: str) -> TenantServices:
         return TenantServices(tenant_id, sessions=self.sessions, settings=self.own.settings)
 
+    def _facts(self, tenant_id: str) -> "ErasingFacts":
+        from agent_memory.aws.erasing_facts import ErasingFacts
+
+        s = self.own.settings
+        return ErasingFacts(
+            self.sessions.client(tenant_id, "dynamodb"),
+            documents=self._tenant(tenant_id).documents,
+            dirty=self.own.dirty,
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=tenant_id,
+            ttl_days=s.semantic_ttl_days,
+            due_shards=s.due_shards,
+        )
+
     def _rows(self, tenant_id: str) -> dict[str, ErasableStore]:
-        from agent_memory.aws.erasing_facts import ErasingFacts, FactStore
+        from agent_memory.aws.erasing_facts import FactStore
         from agent_memory.aws.erasing_procedures import ProcedureStore
         from agent_memory.aws.erasing_rows import (
             ContextStore,
@@ -151,22 +167,12 @@ class ErasureServices:
         procedures = Partitions(
             client, table=s.procedures_table, partition_key=PROCEDURES_PARTITION_KEY, sort_key=PROCEDURES_SORT_KEY
         )
-        facts = ErasingFacts(
-            client,
-            documents=tenant.documents,
-            dirty=own.dirty,
-            table=s.facts_table,
-            ledger_table=s.ledger_table,
-            tenant_id=tenant_id,
-            ttl_days=s.semantic_ttl_days,
-            due_shards=s.due_shards,
-        )
         found: dict[str, ErasableStore] = {
             f"ledger-{store}": LedgerStore(rows, kind=kind, store=store) for store, kind in LEDGER_KINDS.items()
         }
         return found | {
             "episodes": EpisodeStore(episodes, rows),
-            "facts": FactStore(facts, own.dirty, s, now=own.now),
+            "facts": FactStore(self._facts(tenant_id), own.dirty, s, now=own.now),
             "procedures": ProcedureStore(
                 client,
                 procedures,
