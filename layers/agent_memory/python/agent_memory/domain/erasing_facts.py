@@ -32,7 +32,7 @@ def reduced(
     *,
     now: int,
 ) -> Reduced | None:
-    """Take out of *fact* what *theirs* picks, and *their_run* out of its history. None: the person has no part in it."""
+    """Take out of *fact* what *theirs* picks, and *their_run* out of its history. None: the person has no part."""
     gone = tuple(one for one in fact.observations if theirs(one))
     about = fact.user_ref == user_ref and len(gone) == len(fact.observations)
     kept = tuple(one for one in fact.observations if one not in gone)
