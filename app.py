@@ -17,6 +17,7 @@ from aws_cdk import cx_api
 
 from stacks.access import AccessStack
 from stacks.consolidation import ConsolidationStack
+from stacks.erasure import ErasureStack
 from stacks.knowledge import KnowledgeStack
 from stacks.lifecycle import LifecycleStack
 from stacks.rules import DeploymentError
@@ -44,6 +45,7 @@ def build(context: Mapping[str, Any], *, outdir: str | None = None) -> tuple[cdk
         **knowledge,
         "consolidation": ConsolidationStack,
         "lifecycle": LifecycleStack,
+        "erasure": ErasureStack,
         "access": AccessStack,
     }
     rooms: dict[str, cdk.Stack] = {}

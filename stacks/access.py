@@ -154,6 +154,8 @@ class AccessStack(cdk.Stack):
             "embedding-model": self._deployment.embedding_model_id,
             "environment": names.env,
             "episodes-table": names.episodes_table,
+            "erasure-function": names.function("erasure_desk"),
+            "erasure-machine": names.erasure_machine_arn,
             "facts-table": names.facts_table,
             "ingestion-machine": names.ingestion_machine_arn,
             "intake-dead-letters": names.queue_url("intake-dead-letters"),

@@ -104,12 +104,12 @@ class MemoryFunction(lambda_.Function):
         self.may(*wildcard.actions, on=[wildcard.resource])
         acknowledge(self.own_role, wildcard.reason, f"IAM5[Resource::{wildcard.resource}]")
 
-    def may_reach_tenants(self) -> None:
+    def may_reach_tenants(self, role_arn: str | None = None) -> None:
         """Let it take credentials that reach one tenant. Nothing else reaches what tenants store."""
         self.may(
             "sts:AssumeRole",
             "sts:TagSession",
-            on=[self._names.tenant_role_arn],
+            on=[role_arn or self._names.tenant_role_arn],
             when={"ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]}},
         )
 

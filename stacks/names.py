@@ -54,6 +54,22 @@ class Names:
         return f"agent-memory-archive-{self.env}-{cdk.Aws.ACCOUNT_ID}"
 
     @property
+    def receipts_bucket(self) -> str:
+        return f"agent-memory-receipts-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def receipt_key(self) -> str:
+        return f"alias/agent-memory-receipts-{self.env}"
+
+    @property
+    def erasure_role(self) -> str:
+        return f"agent-memory-{self.env}-erasure-data"
+
+    @property
+    def erasure_machine(self) -> str:
+        return self.named("agent-memory-erasure")
+
+    @property
     def vector_bucket(self) -> str:
         return f"agent-memory-vectors-{self.env}-{cdk.Aws.ACCOUNT_ID}"
 
@@ -122,6 +138,18 @@ class Names:
         return self.arn("states", f"stateMachine:{self.lifecycle_machine}")
 
     @property
+    def erasure_machine_arn(self) -> str:
+        return self.arn("states", f"stateMachine:{self.erasure_machine}")
+
+    @property
+    def erasure_executions_arn(self) -> str:
+        return self.arn("states", f"execution:{self.erasure_machine}:*")
+
+    @property
+    def erasure_role_arn(self) -> str:
+        return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.erasure_role}"
+
+    @property
     def lifecycle_executions_arn(self) -> str:
         return self.arn("states", f"execution:{self.lifecycle_machine}:*")
 
@@ -163,4 +191,15 @@ class Names:
             "consolidationMachine": self.machine_arn,
             "ingestionMachine": self.ingestion_machine_arn,
             "lifecycleMachine": self.lifecycle_machine_arn,
+        }
+
+    def for_erasures(self) -> dict[str, str]:
+        """The resources that only erasures are told."""
+        return {
+            "erasureMachine": self.erasure_machine_arn,
+            "erasureRole": self.erasure_role_arn,
+            "receiptsBucket": self.receipts_bucket,
+            "receiptKey": self.receipt_key,
+            "intakeDeadLetters": self.queue_url("intake-dead-letters"),
+            "retrievalsDeadLetters": self.queue_url("retrievals-dead-letters"),
         }

@@ -38,6 +38,9 @@ RUNTIME_KEYS: Final = (
     "prefetchMinutes",
 )  # fmt: skip
 
+# What only the functions of erasures are told beside that: the variables of a function have 4 KB.
+ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds")
+
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
 
@@ -73,6 +76,7 @@ class Deployment(BaseModel):
     dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4
     # A night comes once a day: with less, TTL could take what no night has archived.
     archive_before_expiry_hours: Annotated[int, Field(ge=24, le=720)] = 72
+    erasure_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 120
 
     # Relevance and the nightly work.
     w_recency: Share = 0.4
@@ -223,6 +227,11 @@ class Deployment(BaseModel):
     def working_memory(self) -> dict[str, int]:
         """The rules of working memory, as agents read them."""
         return {"trigger": self.compress_from_messages, "keep": self.keep_messages, "ceiling": self.max_messages}
+
+    def erasure_environment(self) -> dict[str, str]:
+        """What the functions of erasures are told beside what every function is."""
+        values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
+        return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def warnings(self) -> list[str]:
         """What is allowed and probably not meant."""

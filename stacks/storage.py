@@ -41,6 +41,7 @@ class StorageStack(cdk.Stack):
         self._key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
         self._tables()
         self._buckets()
+        self._receipts()
         self._user_key()
         TenantRole(self, "TenantRole", deployment=deployment)
         if deployment.empty_on_destroy:
@@ -87,6 +88,26 @@ class StorageStack(cdk.Stack):
         # some days before TTL takes what it is of.
         ahead = -(-asked.archive_before_expiry_hours // HOURS_A_DAY)
         self._bucket("Archive", names.archive_bucket, lifecycle=_forgetting(asked.undo_days + ahead))
+
+    def _receipts(self) -> None:
+        """Receipts of erasures outlive what they are about, and so does the key that proves them."""
+        names = self._deployment.names
+        # What the work needs is deleted with it; what an erasure that failed left behind goes by itself.
+        unfinished = s3.LifecycleRule(
+            prefix=contract.ERASURE_WORK_PREFIX,
+            expiration=cdk.Duration.days(self._deployment.undo_days),
+            noncurrent_version_expiration=cdk.Duration.days(1),
+        )
+        self._bucket("Receipts", names.receipts_bucket, lifecycle=unfinished)
+        key = kms.Key(
+            self,
+            "ReceiptKey",
+            description="Signs the receipts of erasures; without it no receipt can be proved",
+            key_spec=kms.KeySpec.HMAC_256,
+            key_usage=kms.KeyUsage.GENERATE_VERIFY_MAC,
+            removal_policy=self._removal,
+        )
+        kms.Alias(self, "ReceiptKeyAlias", alias_name=names.receipt_key, target_key=key)
 
     def _table(
         self,

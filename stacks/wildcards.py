@@ -73,6 +73,27 @@ LIFECYCLE_EXECUTIONS: Final = Wildcard(
     ":execution:agent-memory-lifecycle-",
     "The machine runs a child for each slice and names it at run time; the machine before the star is itself.",
 )
+ERASED_OBJECTS: Final = Wildcard(
+    (
+        "s3:DeleteObject",
+        "s3:DeleteObjectVersion",
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+        "s3:PutObject",
+    ),
+    "${aws:PrincipalTag/tenant_id}/*",
+    "An erasure deletes every version of a tenant's objects; the session tag before the star holds it to one tenant.",
+)
+ERASURE_EXECUTIONS: Final = Wildcard(
+    ("states:DescribeExecution",),
+    ":execution:agent-memory-erasure-",
+    "Executions are named at run time; the machine before the star is ours.",
+)
+RECEIPT_KEYS: Final = Wildcard(
+    ("kms:GenerateMac", "kms:VerifyMac"),
+    ":key/*",
+    "The key is known by its alias, to which a condition holds it: no stack imports a value from another.",
+)
 ALL: Final = (
     DETECT_PII,
     TRACE,
@@ -84,6 +105,9 @@ ALL: Final = (
     EXECUTIONS,
     NIGHT_FILES,
     LIFECYCLE_EXECUTIONS,
+    ERASED_OBJECTS,
+    ERASURE_EXECUTIONS,
+    RECEIPT_KEYS,
 )
 
 

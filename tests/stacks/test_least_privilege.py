@@ -18,6 +18,22 @@ INTAKE = {
     "sqs:ReceiveMessage",
 }
 NIGHT_FILES = {"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
+ERASING = {
+    "bedrock:GetKnowledgeBaseDocuments",
+    "bedrock:Retrieve",
+    "dynamodb:DeleteItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "kms:GenerateMac",
+    "kms:VerifyMac",
+    "s3:ListBucket",
+    "secretsmanager:GetSecretValue",
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:ReceiveMessage",
+    "states:DescribeExecution",
+}
 MAY = {
     "accept_run": INTAKE
     | {
@@ -43,6 +59,8 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
+    "erase_store": ERASING | {"bedrock:GetIngestionJob", "bedrock:StartIngestionJob"},
+    "erasure_desk": ERASING | {"states:StartExecution"},
     "propose_procedure": {"bedrock:InvokeModel", "events:PutEvents"},
     "record_feedback": {"events:PutEvents"},
     "regression_cases": {
@@ -78,6 +96,17 @@ REGISTRY = {
     "expire_facts": ["registry#dirty"],
     "flag_procedures": ["registry#tenants"],
 }
+
+
+ERASES = {"erase_store", "erasure_desk"}
+
+
+def registry_of(folder: str, actions: list[str]) -> list[str]:
+    """An erasure deletes what the registry notes of a tenant, and asks whether a night is at work."""
+    if folder in ERASES:
+        looks = actions == ["dynamodb:GetItem"]
+        return ["registry#lifecycle"] if looks else ["registry#dirty", "registry#stored", "registry#tenants"]
+    return REGISTRY[folder]
 
 
 def role_statements(folder: str, environment: str = "prod", **context: object) -> list[dict[str, Any]]:
@@ -123,7 +152,7 @@ def test_no_function_touches_what_tenants_store_with_its_own_role(folder: str) -
             ]  # fmt: skip
         elif any(a.startswith("dynamodb:") for a in actions):
             assert statement["Condition"] == {
-                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": REGISTRY[folder]},
+                "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": registry_of(folder, actions)},
                 "Null": {"dynamodb:LeadingKeys": "false"},
             }
 
@@ -153,7 +182,15 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "QualityCheck", "RegressionCases"}
+    assert holders == {
+        "Bootstrap",
+        "QualityCheck",
+        "RegressionCases",
+        "EraseStore",
+        "ErasureDesk",
+        "FactConfirmation",
+        "Ingestion",
+    }
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:

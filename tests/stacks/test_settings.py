@@ -28,6 +28,8 @@ piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards"""
 NAMED_BY_THE_DEPLOYMENT = {
     "refused_queue", "consolidation_machine", "ingestion_machine", "archive_bucket", "lifecycle_machine",
     "summarise_model_id", "bedrock_model_id", "knowledge_base_id", "data_source_id",
+    "erasure_machine", "erasure_role", "receipts_bucket", "receipt_key", "intake_dead_letters",
+    "retrievals_dead_letters", "pitr_days",
 }  # fmt: skip
 
 
@@ -44,14 +46,17 @@ def test_defaults_are_those_of_the_product() -> None:
 
 
 def test_the_functions_read_exactly_what_the_stacks_tell_them() -> None:
-    told = a_deployment(env="prod", pruneDays="21.5", scrubTranscript="true", maxEpisodes="0").runtime_environment()
+    deployment = a_deployment(env="prod", pruneDays="21.5", scrubTranscript="true", maxEpisodes="0")
+    told = deployment.runtime_environment() | deployment.erasure_environment()
     read = settings_from(told)
     assert (read.environment, read.prune_days, read.scrub_transcript, read.max_episodes) == ("prod", 21.5, True, 0)
     assert {f"AGENT_MEMORY_{name.upper()}" for name in Settings.model_fields} == set(told)
 
 
 def test_the_functions_default_to_what_the_stacks_default_to() -> None:
-    told, alone = settings_from(a_deployment().runtime_environment()), Settings.model_construct()
+    deployment = a_deployment()
+    told = settings_from(deployment.runtime_environment() | deployment.erasure_environment())
+    alone = Settings.model_construct()
     for name, field in Settings.model_fields.items():
         if not field.is_required() and name not in NAMED_BY_THE_DEPLOYMENT:
             assert getattr(told, name) == getattr(alone, name), name

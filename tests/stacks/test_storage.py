@@ -8,7 +8,7 @@ from support.deployments import a_deployment, allow_statements, as_list, flat, r
 
 from stacks.stateful import IDENTITY
 
-STORES = {"AWS::DynamoDB::GlobalTable": 4, "AWS::S3::Bucket": 4, "AWS::SecretsManager::Secret": 1}
+STORES = {"AWS::DynamoDB::GlobalTable": 4, "AWS::S3::Bucket": 5, "AWS::SecretsManager::Secret": 1, "AWS::KMS::Key": 1}
 
 
 def storage(**context: object) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from moto import mock_aws
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 ENVIRONMENT = "test"
+RECEIPT_KEY = f"alias/agent-memory-receipts-{ENVIRONMENT}"
 USER_KEY = b"0123456789abcdef0123456789abcdef"
 
 
@@ -138,6 +139,11 @@ class AwsAccount:
     def settings(self) -> Settings:
         return settings_from(self.variables)
 
+    @property
+    def settings_now(self) -> Settings:
+        """With what was added to the deployment since it was opened."""
+        return settings_from(self.variables)
+
     @cached_property
     def services(self) -> Services:
         """The very services that the handlers get from wiring.services()."""
@@ -206,6 +212,10 @@ def _variables(episodes: str, ledger: str, refused: str, machine: str) -> dict[s
         "tenantRole": f"arn:aws:iam::{ACCOUNT}:role/agent-memory-{ENVIRONMENT}-tenant-data",
         "userKeySecret": f"agent-memory/{ENVIRONMENT}/user-key",
         "refusedQueue": refused,
+        "erasureRole": f"arn:aws:iam::{ACCOUNT}:role/agent-memory-{ENVIRONMENT}-erasure-data",
+        "receiptsBucket": f"agent-memory-receipts-{ENVIRONMENT}-{ACCOUNT}",
+        "receiptKey": RECEIPT_KEY,
+        "erasureSettleSeconds": "1",
         "consolidationMachine": machine,
         "embeddingModelId": "test-model",
         "embeddingDimensions": "8",
@@ -221,6 +231,32 @@ def _machine(stepfunctions: Any) -> str:
         roleArn=f"arn:aws:iam::{ACCOUNT}:role/machine",
     )
     return str(answer["stateMachineArn"])
+
+
+def _bucket(name: str) -> None:
+    boto3.client("s3").create_bucket(Bucket=name)
+    boto3.client("s3").put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+
+
+def for_erasures(account: AwsAccount) -> None:
+    """Add what only erasures need: the key of receipts, dead letters and their machine."""
+    kms = account.client("kms")
+    key = kms.create_key(KeySpec="HMAC_256", KeyUsage="GENERATE_VERIFY_MAC")["KeyMetadata"]["KeyId"]
+    kms.create_alias(AliasName=RECEIPT_KEY, TargetKeyId=key)
+    machine = account.client("stepfunctions").create_state_machine(
+        name=f"agent-memory-erasure-{ENVIRONMENT}",
+        definition=json.dumps({"StartAt": "Wait", "States": {"Wait": {"Type": "Succeed"}}}),
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/machine",
+    )
+    sqs = account.client("sqs")
+    found = {
+        "erasureMachine": str(machine["stateMachineArn"]),
+        "intakeDeadLetters": sqs.create_queue(QueueName="intake-dead-letters")["QueueUrl"],
+        "retrievalsDeadLetters": sqs.create_queue(QueueName="retrievals-dead-letters")["QueueUrl"],
+    }
+    os.environ.update({contract.environment_variable(name): value for name, value in found.items()})
+    account.variables.update({contract.environment_variable(name): value for name, value in found.items()})
+    _forget_services()
 
 
 @contextmanager
@@ -242,8 +278,8 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
         refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
         variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
         variables |= {contract.environment_variable(key): value for key, value in changes.items()}
-        for bucket in ("transcripts", "parked", "knowledge", "archive"):
-            boto3.client("s3").create_bucket(Bucket=f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
+        for bucket in ("transcripts", "parked", "knowledge", "archive", "receipts"):
+            _bucket(f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
         boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
         boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")
         with patch.dict(os.environ, variables):

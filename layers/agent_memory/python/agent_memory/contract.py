@@ -75,6 +75,10 @@ KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 ARCHIVE_PREFIX: Final = "archive/"
 LIFECYCLE_PREFIX: Final = "lifecycle/"
 
+# Bucket of receipts: receipts of erasures lie under "receipts/<tenant>/", what the work needs under "work/<tenant>/".
+RECEIPTS_PREFIX: Final = "receipts/"
+ERASURE_WORK_PREFIX: Final = "work/"
+
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
@@ -111,6 +115,8 @@ PARAMETER_NAMES: Final = (
     "embedding-model",
     "environment",
     "episodes-table",
+    "erasure-function",
+    "erasure-machine",
     "facts-table",
     "ingestion-machine",
     "intake-dead-letters",
@@ -145,7 +151,10 @@ QUALITY_GATES_FAILED: Final = "QualityGatesFailed"
 QUALITY_GATES_FAILED_BEFORE: Final = "QualityGatesFailedBefore"
 QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
+ERASURES_PARTIAL: Final = "ErasuresPartial"
 TENANT_TAG: Final = "tenant_id"
+# Tenants that try to read each other's secrets; nobody erases them.
+CANARY_TENANTS: Final = ("agent-memory-canary-a", "agent-memory-canary-b")
 
 
 def environment_variable(context_key: str) -> str:

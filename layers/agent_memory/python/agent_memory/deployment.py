@@ -11,6 +11,7 @@ from agent_memory.wiring import Services
 from agent_memory.wiring_merging import MergeServices
 
 if TYPE_CHECKING:
+    from agent_memory.aws.erasure_function import ErasureFunction
     from agent_memory.aws.queues import DeadLetters
     from agent_memory.aws.regression_function import RegressionFunction
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 JUDGE_SECONDS = 300.0
+DESK_SECONDS = 910.0
 
 
 class Deployment:
@@ -64,6 +66,15 @@ class Deployment:
 
         client = Clients(timeout_seconds=JUDGE_SECONDS).get("lambda")
         return RegressionFunction(client, function=self.directory.name("regression-function"))
+
+    @cached_property
+    def erasures(self) -> "ErasureFunction":
+        """The desk of erasures, which may look into every store before it answers."""
+        from agent_memory.aws.erasure_function import ErasureFunction
+        from agent_memory.aws.remote import Clients
+
+        client = Clients(timeout_seconds=DESK_SECONDS).get("lambda")
+        return ErasureFunction(client, function=self.directory.name("erasure-function"))
 
     def events(self, tenant_id: str) -> "ClientEvents":
         """The bus, under the source of *tenant_id*."""

@@ -31,6 +31,12 @@ class Settings(BaseModel):
     consolidation_machine: str = ""
     ingestion_machine: str = ""
     lifecycle_machine: str = ""
+    erasure_machine: str = ""
+    erasure_role: str = ""
+    receipts_bucket: str = ""
+    receipt_key: str = ""
+    intake_dead_letters: str = ""
+    retrievals_dead_letters: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
@@ -47,6 +53,10 @@ class Settings(BaseModel):
     failed_retention_days: int = 7
     parked_days: int = 30
     transcript_days: int = 3
+    intake_days: int = 1
+    dead_letter_days: int = 4
+    pitr_days: int = 14
+    erasure_settle_seconds: int = 120
     run_min_confidence: float = 0.6
 
     w_recency: float = 0.4

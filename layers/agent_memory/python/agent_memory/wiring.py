@@ -151,6 +151,13 @@ class Services:
         return TenantSessions(role_arn=self.settings.tenant_role)
 
     @cached_property
+    def erasure_sessions(self) -> "TenantSessions":
+        """Credentials that may delete rows and versions of objects, of one tenant."""
+        from agent_memory.aws.tenancy import TenantSessions
+
+        return TenantSessions(role_arn=self._named("erasure_role"))
+
+    @cached_property
     def embedder(self) -> "BedrockEmbedder":
         from agent_memory.aws.embeddings import BedrockEmbedder
 

@@ -96,3 +96,29 @@ class IngestionMachine(OnDemandMachine):
 
 class LifecycleMachine(OnDemandMachine):
     """The machine of the night."""
+
+
+class ErasureMachine(OnDemandMachine):
+    """The machine of erasures: one execution per request or retry, by its name."""
+
+    def start_named(self, name: str, ticket: Mapping[str, object]) -> bool:
+        """Start the execution *name*. False when it was started before."""
+        with translating("states:StartExecution"):
+            try:
+                self._client.start_execution(stateMachineArn=self._arn, name=name, input=json.dumps(dict(ticket)))
+            except ClientError as error:
+                if error_code(error) == "ExecutionAlreadyExists":
+                    return False
+                raise
+        return True
+
+    def state(self, name: str) -> str:
+        """How the execution *name* stands, in the service's word; UNKNOWN when there is none."""
+        arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{name}"
+        with translating("states:DescribeExecution"):
+            try:
+                return str(self._client.describe_execution(executionArn=arn)["status"])
+            except ClientError as error:
+                if error_code(error) == "ExecutionDoesNotExist":
+                    return "UNKNOWN"
+                raise

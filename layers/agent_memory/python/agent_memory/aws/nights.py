@@ -79,6 +79,11 @@ class DynamoNightDesk:
             ExpressionAttributeValues=item({":owner": owner}),
         )
 
+    def at_work(self, *, now: int) -> str | None:
+        """Who holds the lock; None when nobody does, or only what a dead night left."""
+        held = self._row(LOCK)
+        return str(held["owner"]) if held and int(held.get("until", 0)) >= now else None
+
     def last(self) -> LastNight | None:
         """The last completed night; None before the first."""
         row = self._row(LAST)

@@ -159,6 +159,15 @@ class DynamoProcedures:
         """The procedures of these keys, read consistently."""
         return self._fetched([self._items.key(*key) for key in keys])
 
+    def task_types(self) -> list[str]:
+        """The task types in which there are procedures, in whatever state."""
+        keys = [
+            key
+            for state in ProcedureState
+            for key in self._keys(REVIEW_INDEX, REVIEW_KEY, review_key(self._tenant_id, state))
+        ]
+        return sorted({key[PROCEDURES_PARTITION_KEY]["S"].split(SEPARATOR, 1)[1] for key in keys})
+
     def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
         """Write a transition of what was read, with the words that it replaces; False over a newer revision."""
         actions = [self._put(self._items.row(procedure), known=procedure.revision)]

@@ -12,6 +12,7 @@ from agent_memory.cli import (
     doctor,
     emit,
     episodes,
+    erase,
     facts,
     ingestion,
     lifecycle,
@@ -74,6 +75,7 @@ app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.add_typer(lifecycle.app, name="lifecycle")
+app.add_typer(erase.app, name="erase")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(spool.app, name="spool")

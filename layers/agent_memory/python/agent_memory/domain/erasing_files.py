@@ -1,0 +1,33 @@
+"""JSON that names memories of many, without what is said of the runs of one person."""
+
+from collections.abc import Callable
+
+IsTheirRun = Callable[[str, str], bool]
+
+
+def pruned(value: object, theirs: IsTheirRun, names: frozenset[str]) -> object:
+    """*value* without the entries of lists and maps that name a run of theirs, or one of *names*."""
+    match value:
+        case dict():
+            kept = {key: held for key, held in value.items() if not _named(key, theirs, names)}
+            return {key: pruned(held, theirs, names) for key, held in kept.items() if not _named(held, theirs, names)}
+        case list():
+            return [pruned(held, theirs, names) for held in value if not _named(held, theirs, names)]
+    return value
+
+
+def mentions(value: object, theirs: IsTheirRun, names: frozenset[str]) -> bool:
+    """Whether anything in *value* names a run of theirs, or one of *names*."""
+    return pruned(value, theirs, names) != value
+
+
+def _named(value: object, theirs: IsTheirRun, names: frozenset[str]) -> bool:
+    match value:
+        case str():
+            agent, slash, run = value.partition("/")
+            return value in names or (bool(slash) and theirs(agent, run))
+        case [str(agent), str(run)]:
+            return theirs(agent, run)
+        case {"agent_id": str(agent), "run_id": str(run)}:
+            return theirs(agent, run)
+    return False

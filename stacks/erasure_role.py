@@ -1,0 +1,91 @@
+"""The only role that deletes versions of objects and rows of every table, held to one tenant by its session's tag."""
+
+import aws_cdk as cdk
+from agent_memory import contract
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.settings import Deployment
+from stacks.tenant_role import READ_ITEMS, TENANT, WRITE_ITEMS
+from stacks.wildcards import ERASED_OBJECTS, acknowledge
+
+READ_VERSIONS = ("s3:GetObject", "s3:GetObjectVersion")
+DELETE_VERSIONS = ("s3:DeleteObject", "s3:DeleteObjectVersion")
+
+
+class ErasureRole(Construct):
+    """Assumed by the functions of erasures alone, so that no function of every day can delete what undo needs."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
+        self._names = deployment.names
+        tag = f"aws:RequestTag/{contract.TENANT_TAG}"
+        trusted = iam.AccountRootPrincipal().with_conditions(
+            {
+                "Null": {tag: "false"},
+                "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
+                # As for the role of tenants' data.
+                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", ""]},
+            }
+        )
+        self.role = iam.Role(
+            self,
+            "Role",
+            role_name=self._names.erasure_role,
+            description="Deletes the memories of the one tenant that the session tag names",
+            assumed_by=trusted.with_session_tags(),
+            max_session_duration=cdk.Duration.hours(1),
+        )
+        self._items()
+        self._objects()
+        if deployment.encryption_key_arn:
+            actions = ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"]
+            self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[deployment.encryption_key_arn]))
+
+    def _items(self) -> None:
+        names = self._names
+        tables = [
+            names.table_arn(table)
+            for table in (names.episodes_table, names.facts_table, names.ledger_table, names.procedures_table)
+        ]
+        review = f"{names.table_arn(names.procedures_table)}/index/{contract.REVIEW_INDEX}"
+        for actions, resources in (
+            ((*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"), tables),
+            (("dynamodb:Query",), [review]),
+        ):
+            self.role.add_to_policy(
+                iam.PolicyStatement(
+                    actions=list(actions),
+                    resources=list(resources),
+                    conditions={
+                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{TENANT}#*"]},
+                        # ForAllValues holds when the key is absent.
+                        "Null": {"dynamodb:LeadingKeys": "false"},
+                    },
+                )
+            )
+
+    def _objects(self) -> None:
+        names = self._names
+        rewritten = (*READ_VERSIONS, *DELETE_VERSIONS, "s3:PutObject")
+        for bucket, prefix, actions in (
+            (names.transcripts_bucket, f"{TENANT}/*", DELETE_VERSIONS),
+            (names.transcripts_bucket, f"{contract.WORK_ROOT}/{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.parked_bucket, f"parked/{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.knowledge_bucket, f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.archive_bucket, f"{contract.ARCHIVE_PREFIX}{TENANT}/*", rewritten),
+            # Slices and results of nights lie under their night; the tenant follows after the room.
+            (names.archive_bucket, f"{contract.LIFECYCLE_PREFIX}*/{TENANT}/*", rewritten),
+            (names.receipts_bucket, f"{contract.RECEIPTS_PREFIX}{TENANT}/*", ("s3:GetObject", "s3:PutObject")),
+            (names.receipts_bucket, f"{contract.ERASURE_WORK_PREFIX}{TENANT}/*", rewritten),
+        ):
+            arn = names.bucket_arn(bucket)
+            self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[f"{arn}/{prefix}"]))
+            self.role.add_to_policy(
+                iam.PolicyStatement(
+                    actions=["s3:ListBucket", "s3:ListBucketVersions"],
+                    resources=[arn],
+                    conditions={"StringLike": {"s3:prefix": [prefix]}},
+                )
+            )
+            acknowledge(self.role, ERASED_OBJECTS.reason, f"IAM5[Resource::{arn}/{prefix}]")
