@@ -25,8 +25,9 @@ class TenantRole(Construct):
             {
                 "Null": {tag: "false"},
                 "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
-                # The registry is nobody's tenant, and a slash would let one tenant's prefix lie inside another's.
-                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", ""]},
+                # The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a
+                # pattern is nobody's name.
+                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]},
             }
         )
         self.role = iam.Role(
@@ -57,6 +58,18 @@ class TenantRole(Construct):
         self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger])
         self._on_own_keys(("dynamodb:DeleteItem",), [ledger])
         self._on_own_keys(("dynamodb:Query",), indexes)
+
+        # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
+                resources=[ledger],
+                conditions={
+                    "ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]},
+                },
+            )
+        )
 
     def _on_own_keys(self, actions: tuple[str, ...], resources: list[str]) -> None:
         self.role.add_to_policy(
