@@ -61,10 +61,11 @@ LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
-# and the last report of the ingestion machine.
+# and the last report of the ingestion machine. `callers`: for which tenants a principal speaks, entry its ARN.
 REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
+REGISTRY_CALLERS: Final = "callers"
 
 # A message that was received this often without success goes to the dead letters.
 MAX_RECEIVES: Final = 5
