@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.quarantine import DynamoQuarantine
     from agent_memory.aws.tenancy import TenantSessions
 
 
@@ -45,6 +46,14 @@ class TenantServices:
         s = self._settings
         return DynamoLedger(
             self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
+        )
+
+    @cached_property
+    def quarantine(self) -> "DynamoQuarantine":
+        from agent_memory.aws.quarantine import DynamoQuarantine
+
+        return DynamoQuarantine(
+            self._client("dynamodb"), table=self._settings.ledger_table, tenant_id=self.tenant_id, claims=self.claims
         )
 
     @cached_property

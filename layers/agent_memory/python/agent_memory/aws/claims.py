@@ -26,7 +26,7 @@ from agent_memory.domain.errors import (
 )
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import claim_key, parked_prefix, work_prefix
-from agent_memory.domain.models import Claim, Distillation
+from agent_memory.domain.models import Claim, Distillation, Model
 
 # What the functions survive: a value costs up to 200 bytes of memory, and accept_run holds three copies of it.
 MAX_JSON_BYTES = 8 * 1024 * 1024
@@ -130,6 +130,19 @@ class S3Claims:
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._parked_bucket, Prefix=prefix)
             for found in (found for page in pages for found in page.get("Contents", ())):
                 self._client.delete_object(Bucket=self._parked_bucket, Key=found["Key"])
+
+    def hold(self, key: str, content: Model) -> str:
+        """Keep a text that is held in quarantine, once, and return its key."""
+        return self._put(self._parked_bucket, self._own_parked(key), content.model_dump())
+
+    def held(self, key: str) -> object:
+        """A held text. Raises TranscriptError `quarantined_text_missing`."""
+        return self._get(self._parked_bucket, self._own_parked(key), missing="quarantined_text_missing")
+
+    def drop_held(self, key: str) -> None:
+        """Remove a held text; what is not there is removed."""
+        with translating("s3:DeleteObject on the parked bucket"):
+            self._client.delete_object(Bucket=self._parked_bucket, Key=self._own_parked(key))
 
     def _uploaded(self, s3_uri: str) -> str:
         found = _POINTER.fullmatch(s3_uri)

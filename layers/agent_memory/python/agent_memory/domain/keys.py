@@ -118,6 +118,11 @@ def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
     return f"parked/{tenant_id}/{agent_id}/{run_id}/"
 
 
+def held_key(tenant_id: str, agent_id: str, run_id: str, quarantine_id: str) -> str:
+    """S3 key of a held text in the parked bucket. `~` is in no id, so no agent's parked runs lie there."""
+    return f"parked/{tenant_id}/~quarantine/{agent_id}/{run_id}/{quarantine_id}.json.gz"
+
+
 def execution_name(tenant_id: str, agent_id: str, run_id: str, attempt: int) -> str:
     """Deterministic name of a consolidation execution (64 hex digits): a re-delivered event finds it taken."""
     parts = SEPARATOR.join((tenant_id, agent_id, run_id, str(attempt)))

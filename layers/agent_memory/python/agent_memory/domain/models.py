@@ -62,6 +62,7 @@ class CandidateFact(Model):
     """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1].
 
     *source*: who said the quote. *source_hash*: of the tool answer or document that it stands in; None for others.
+    *cleared*: a person let it out of quarantine.
     """
 
     content: str
@@ -71,6 +72,7 @@ class CandidateFact(Model):
     valid_until: int | None = None
     source: SourceKind = SourceKind.AGENT
     source_hash: str | None = None
+    cleared: bool = False
 
 
 class CandidateProcedure(Model):
@@ -100,6 +102,7 @@ class Distillation(Model):
 
     *task*: the task as it was asked. *asked*: everything the user asked for, in order.
     *counts*: what was dropped, coerced, left out or retried (`facts_without_evidence`, `unknown_blocks`, ...).
+    *read_outside*: the run read tools or documents. *withheld*: its texts that are in quarantine.
     """
 
     task: str
@@ -109,6 +112,8 @@ class Distillation(Model):
     counts: Mapping[str, int] = Field(default_factory=dict)
     scrubbed: bool = False
     names_unchecked: bool = False
+    read_outside: bool = False
+    withheld: int = 0
 
 
 class RunTicket(Model):
@@ -164,7 +169,8 @@ class Episode(Model):
     """One compact record of a finished run. All times are whole epoch seconds UTC; all text is scrubbed.
 
     *task* <= 500 and *digest* <= 1,000 characters (the recall view); vectors are unit length or None when the
-    text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due.
+    text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due. *withheld*: texts of
+    the run that are in quarantine. *cleared*: marks of those that a person let back in.
     """
 
     tenant_id: str
@@ -196,6 +202,8 @@ class Episode(Model):
     access_count: int = 0
     last_access_at: int | None = None
     use_count: int = 0
+    withheld: int = 0
+    cleared: tuple[str, ...] = ()
     pinned: bool = False
     schema_version: int = SCHEMA_VERSION
 

@@ -14,6 +14,7 @@ from agent_memory.domain.calibration import NEVER, Floor, episode_floor, form_of
 from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
+from agent_memory.domain.quarantine import clean_episode
 from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
 from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, iso, within_budget
@@ -43,7 +44,7 @@ class Recalled(Model):
     *unreadable*: stored items left out because of their shape. *nothing_relevant*: memory was read, there was something
     to compare the task with or nothing stored at all, and nothing fits. *notes*: what a caller could misread.
     *cross_tenant*: results of another tenant that the Knowledge Base gave and we dropped; *unreadable_documents*:
-    results without the attributes that each of our documents has.
+    results without the attributes that each of our documents has. *withheld*: stored texts that give orders.
     """
 
     context: str = ""
@@ -57,6 +58,7 @@ class Recalled(Model):
     unreadable: int = 0
     cross_tenant: int = Field(default=0, exclude=True)
     unreadable_documents: int = Field(default=0, exclude=True)
+    withheld: int = Field(default=0, exclude=True)
     notes: tuple[Mapping[str, object], ...] = ()
     dropped: int = 0
     explain: tuple[Mapping[str, object], ...] | None = None
@@ -71,6 +73,7 @@ class Recalled(Model):
             "ItemsUnreadable": self.unreadable,
             "FactsRecalled": sum(item.tier == "semantic" for item in self.items),
             "KnowledgeUnreadable": self.unreadable_documents,
+            "TextsWithheldAtRead": self.withheld,
             CROSS_TENANT_RESULTS: self.cross_tenant,
         }
 
@@ -95,6 +98,7 @@ class Recall:
         self._degraded = self._reads.degraded
         self._timings: dict[str, int] = {}
         self._unreadable = 0
+        self._withheld = 0
 
     def answer(self, context_id: str) -> Recalled:
         """Read, rank, choose, assemble, and tell the bus what was returned."""
@@ -128,6 +132,7 @@ class Recall:
             unreadable=self._unreadable,
             cross_tenant=facts.foreign,
             unreadable_documents=facts.unreadable,
+            withheld=self._withheld + facts.withheld,
             notes=_notes(facts),
             dropped=len(memories) - len(kept),
             explain=(*facts.explain, *_explained(ranking, floor)) if self._request.explain else None,
@@ -183,9 +188,14 @@ class Recall:
         keys = [one.candidate.key for one in shown]
         read = started(lambda: self._doors.episodes().get_many(keys))
         read_episodes = self._readable(self._reads.result(read, FETCH_BY, tier="episodic"))
-        episodes = {(e.agent_id, e.run_id): e for e in read_episodes}
+        episodes = {(e.agent_id, e.run_id): self._clean(e) for e in read_episodes}
         self._timings["fetch_ms"] = self._budget.spent_ms
         return [_Found(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
+
+    def _clean(self, episode: Episode) -> Episode:
+        clean, left_out = clean_episode(episode)
+        self._withheld += left_out
+        return clean
 
     def _record(self, context_id: str, items: tuple[RecalledItem, ...]) -> None:
         if not items:
@@ -232,6 +242,7 @@ def _item(found: _Found) -> RecalledItem:
             "distilled_by": episode.distilled_by.value,
             "confidence": float(episode.confidence),
             "names_unchecked": episode.names_unchecked,
+            "withheld": episode.withheld,
             "similar": found.shown.similar,
         },
     )

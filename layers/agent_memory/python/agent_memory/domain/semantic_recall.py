@@ -16,6 +16,7 @@ from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactState
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery, Passages
 from agent_memory.domain.models import FactScope, Vector
 from agent_memory.domain.ports import Facts, Knowledge, UserRefs
+from agent_memory.domain.quarantine import gives_orders
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 from agent_memory.domain.retention import DAY_SECONDS
@@ -27,6 +28,7 @@ AT_ONCE = 8
 # Shares of the budget by which the facts, and what is asked about them then, must be there.
 FACTS_BY, ABOUT_BY = 0.9, 0.95
 ELSEWHERE = "domain_matched_nothing"
+GIVES_ORDERS = "gives_orders"
 Source = Literal["knowledge_base", "fast_path"]
 
 
@@ -61,6 +63,7 @@ class FoundFacts(NamedTuple):
     unreadable: int = 0
     skipped_vectors: int = 0
     elsewhere: int = 0
+    withheld: int = 0
 
 
 class _Hits(NamedTuple):
@@ -99,6 +102,7 @@ class SemanticRecall:
             explain=tuple(_explained(one) for one in ranked),
             foreign=passages.foreign,
             unreadable=passages.unreadable,
+            withheld=sum(one.reason == GIVES_ORDERS for one in ranked),
             skipped_vectors=len(pending) - len(comparable) if vector is not None else 0,
             elsewhere=self._elsewhere(user_ref) if nothing and self._request.domain is not None else 0,
         )
@@ -159,7 +163,9 @@ class SemanticRecall:
             return "not_believed"
         expired = not fact.pinned and fact.last_confirmed_at + self._rules.ttl_days * DAY_SECONDS <= self._now
         past = fact.valid_until is not None and fact.valid_until <= self._now
-        return "expired" if expired or past else None
+        if expired or past:
+            return "expired"
+        return GIVES_ORDERS if gives_orders(fact.content, cleared=fact.cleared) else None
 
     def _elsewhere(self, user_ref: str | None) -> int:
         """How many facts of other domains fit. Asked only when the named domain holds nothing; late is no matter."""
