@@ -10,7 +10,7 @@ from constructs import Construct
 
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
-from stacks.memory_function import MemoryFunction, on_registry
+from stacks.memory_function import MemoryFunction, embedding_model_arn, on_registry
 from stacks.settings import Deployment
 from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
 
@@ -78,6 +78,8 @@ class AccessStack(cdk.Stack):
                 _may(["sqs:SendMessage"], homes),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
                 _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
+                # A fact that a person lets out of quarantine is observed like any other, so it is embedded.
+                _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
             ],

@@ -163,6 +163,12 @@ class ConsolidationStack(cdk.Stack):
         ):
             alarms.when_any(construct_id, _counted("RunsParked", by=function), meaning=meaning)
         alarms.when_any(
+            "QuarantineBurst",
+            _counted("TextsQuarantined", by="pii_scrubbing"),
+            meaning="Many texts that give orders to agents came at once, as in an attack: agent-memory quarantine list",
+            threshold=self._deployment.quarantine_burst,
+        )
+        alarms.when_any(
             "ParkingFails",
             self._park_run.metric_errors(period=FIVE_MINUTES),
             meaning="A run can't be parked; after hours of tries agent-memory parked list shows it as stuck",

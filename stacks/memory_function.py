@@ -34,6 +34,11 @@ def log_group(scope: Construct, construct_id: str, *, name: str, deployment: Dep
     )
 
 
+def embedding_model_arn(model_id: str) -> str:
+    """The embedding model of a deployment, in its own region."""
+    return f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"
+
+
 def on_registry(*kinds: str) -> dict[str, object]:
     """The condition that holds a grant on the ledger to these kinds of rows of the registry."""
     keys = [f"{contract.REGISTRY_TENANT}#{kind}" for kind in kinds]
@@ -121,9 +126,7 @@ class MemoryFunction(lambda_.Function):
 
     def may_embed(self, model_id: str) -> None:
         """Let it embed with the model of this deployment, in this region."""
-        self.may(
-            "bedrock:InvokeModel", on=[f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"]
-        )
+        self.may("bedrock:InvokeModel", on=[embedding_model_arn(model_id)])
 
     def may_retrieve(self) -> None:
         """Let it ask the Knowledge Base. IAM can't see the filter, so few may and each checks what comes back."""

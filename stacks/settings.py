@@ -101,6 +101,7 @@ class Deployment(BaseModel):
     pii_min_score: Share = 0.5
     pii_allow: str = ""
     scrub_transcript: bool = False
+    quarantine_burst: Some = 20
 
     # Facts and procedures.
     confirmation_threshold: Some = 3

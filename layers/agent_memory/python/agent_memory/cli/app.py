@@ -16,6 +16,7 @@ from agent_memory.cli import (
     ingestion,
     local_runtime,
     parked,
+    quarantine,
     recall,
 )
 from agent_memory.cli.screen import Output, printable
@@ -67,6 +68,7 @@ app.add_typer(episodes.app, name="episodes")
 app.add_typer(facts.app, name="facts")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
 app.command()(emit.emit)

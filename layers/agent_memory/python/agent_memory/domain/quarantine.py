@@ -5,6 +5,7 @@ with the parked runs.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
@@ -21,6 +22,8 @@ from agent_memory.domain.models import (
 )
 from agent_memory.domain.ports import Written
 from agent_memory.domain.screening import Screened, Trust, screen, screen_all, trust_of
+
+QUARANTINE_ID = re.compile(r"q-[0-9a-f]{32}")
 
 
 class Part(StrEnum):
