@@ -260,3 +260,8 @@ def clean_episode(episode: Episode) -> tuple[Episode, int]:
 def gives_orders(content: str, *, cleared: bool) -> bool:
     """Whether a believed fact must not be shown. Runs enough said it, so it is judged as leniently as a user's word."""
     return not cleared and screen(content, Trust.USER).held
+
+
+def shown_id(identifier: str) -> str:
+    """*identifier* as a heading may show it: callers choose ids, and words can be tied together in one."""
+    return "withheld" if screen(identifier, Trust.OUTSIDE).held else identifier

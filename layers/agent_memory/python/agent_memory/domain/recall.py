@@ -14,7 +14,7 @@ from agent_memory.domain.calibration import NEVER, Floor, episode_floor, form_of
 from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
-from agent_memory.domain.quarantine import clean_episode
+from agent_memory.domain.quarantine import clean_episode, shown_id
 from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
 from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, iso, within_budget
@@ -209,7 +209,7 @@ def _remembered(found: _Found) -> Remembered:
     episode = found.episode
     others = f", stands for {found.shown.similar} nearly identical runs" if found.shown.similar > 1 else ""
     about = (
-        f"run {episode.run_id} of agent {episode.agent_id}, ended {iso(episode.ended_at)}, "
+        f"run {shown_id(episode.run_id)} of agent {shown_id(episode.agent_id)}, ended {iso(episode.ended_at)}, "
         f"outcome {episode.outcome}{others}"
     )
     return Remembered(kind="episode", about=about, values=_values(episode), item=_item(found))

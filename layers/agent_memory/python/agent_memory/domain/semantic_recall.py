@@ -16,7 +16,7 @@ from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactState
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery, Passages
 from agent_memory.domain.models import FactScope, Vector
 from agent_memory.domain.ports import Facts, Knowledge, UserRefs
-from agent_memory.domain.quarantine import gives_orders
+from agent_memory.domain.quarantine import gives_orders, shown_id
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 from agent_memory.domain.retention import DAY_SECONDS
@@ -242,7 +242,7 @@ def _fact(one: FoundFact, score: float, against: int | None) -> Remembered:
 
 def _about(one: FoundFact, against: int | None) -> str:
     fact = one.fact
-    said = f"domain {fact.domain}, confirmed by {_runs(one.runs)}, last on {iso(fact.last_confirmed_at)[:10]}"
+    said = f"domain {shown_id(fact.domain)}, confirmed by {_runs(one.runs)}, last on {iso(fact.last_confirmed_at)[:10]}"
     subject = ", about this user" if fact.scope is FactScope.USER else ""
     dispute = "" if against is None else f", contested: a newer claim of {_runs(against)} says otherwise"
     return said + subject + dispute
