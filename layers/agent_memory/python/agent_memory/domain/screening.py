@@ -14,6 +14,7 @@ from agent_memory.domain.screening_languages import foreign_deeds
 from agent_memory.domain.screening_mood import (
     gives_order,
     is_conditional,
+    is_english,
     is_negated,
     is_ordered,
     sentences,
@@ -128,7 +129,7 @@ def _sentence_points(sentence: str, *, about_attacks: bool) -> dict[str, int]:
         points = _sign_points(sign, sentence, about_attacks=about_attacks)
         if points > found.get(sign.reason, 0):
             found[sign.reason] = points
-    if not sentence.isascii() or not found:
+    if not is_english(sentence):
         bounded = is_conditional(sentence)
         for reason, points in foreign_deeds(sentence).items():
             worth = points // 3 if about_attacks else points - (bounded and reason == "approval")

@@ -12,7 +12,7 @@ _SENTENCES = re.compile(
 _AI = (
     r"(?:ai|a\.i\.|llms?|gpt|chatgpt|claude|gemini|copilot|chatbots?|language models?|assistants?|"
     r"(?:ai|llm|autonomous|automated|software) (?:agents?|assistants?|models?|systems?|bots?|tools?)|agents?|"
-    r"models?|bots?)"
+    r"models?|bots?|(?:future |later |all |other )?(?:runs|instances|sessions)|whoever [a-z]+ this(?: automatically)?)"
 )
 _FILLERS = (
     r"(?:please|kindly|now|then|and|or|but|so|also|first|second|next|finally|lastly|instead|just|simply|immediately|"
@@ -36,9 +36,10 @@ _DIRECTIVE = (
     r"(?:important|critical|essential|mandatory|required|necessary|vital|imperative|best|fine|safe|ok|okay|"
     r"right)(?: for you)?)"
     r"(?: (?:to|that you|you|always|never|now|not))+"
+    r"|\buse [^.;]{1,40} to"
     r"|\b(?:must|should|shall|need to|have to|please|kindly|now|then|instead)(?: always| never| not| be)*)"
 )
-_ORDERED = re.compile(rf"(?:^|[,:(\[{{<>\"'`*#|/\\\]]|--)[^\w]*(?:(?:{_AI}|{_FILLERS})[,:]?\s+)*$|{_DIRECTIVE}\s+$")
+_ORDERED = re.compile(rf"(?:^|[,:()\[{{<>\"'`*#|/\\\]]|--)[^\w]*(?:(?:{_AI}|{_FILLERS})[,:]?\s+)*$|{_DIRECTIVE}\s+$")
 _JOINED = re.compile(r"\b(?:and|then|or|but)(?: (?:then|also|always|never|do not|don'?t|please|instead|silently))*\s+$")
 _VERB_WORDS = (
     "abort accept act activate add adjust adopt advise allow always answer append apply approve ask assign assist "
@@ -63,7 +64,7 @@ _VERB_WORDS = (
 _VERBS = frozenset(_VERB_WORDS.split())
 _FIRST = re.compile(rf"^[^\w]*(?:(?:{_FILLERS}|{_AI})[,:]?\s+)*([a-z]+)\b")
 _AFTER_CONDITION = re.compile(
-    r"[,:]\s*(?:(?:please|always|never|then|do not|don'?t|simply|you must|you should)\s+)*([a-z]+)\b"
+    r"[,:)]\s*(?:(?:so|and|then|but|please|always|never|then|do not|don'?t|simply|you must|you should)\s+)*([a-z]+)\b"
 )
 _TELLS = re.compile(rf"{_DIRECTIVE}\s+(?:be |always |never |not |silently )*([a-z]+)\b")
 
@@ -103,6 +104,7 @@ _FOLLOW = re.compile(
     r"repeat|treat)"
     r"(?=\W)[^\"'`\u201c\u00ab]{0,40}$"
 )
+_ENGLISH = re.compile(r"\b(?:the|of|and|that|with|you|your|this|was|were|their|which|has|have|had)\b")
 _WORDS = re.compile(r"\w+")
 _NEGATED = re.compile(r"\b(?:never|do not|don'?t|must not|should not|not to|cannot|nobody|no one)\b")
 _FORBIDDEN = re.compile(
@@ -141,7 +143,7 @@ def without_mentions(text: str) -> str:
         before, after = text[: found.start()], text[found.end() :]
         frame = f"{before[-120:]} {after[:120]}"
         spoken_of = len(_WORDS.findall(frame)) >= 3 and _REPORTING.search(frame) and not _is_to_follow(before)
-        return " \u2026 " if spoken_of else f" : {found.group()[1:-1]} . "
+        return " \u2026 " if spoken_of else f" : {found.group()} , "
 
     return _QUOTED.sub(masked, text)
 
@@ -157,6 +159,11 @@ def _is_to_follow(before: str) -> bool:
 def is_negated(sentence: str, start: int) -> bool:
     """Whether what begins at *start* is forbidden."""
     return bool(_FORBIDDEN.search(sentence[:start]) or _PROHIBITED.search(sentence[start:]))
+
+
+def is_english(sentence: str) -> bool:
+    """Whether *sentence* is in English beyond doubt: its words look like those of its neighbours too often."""
+    return sentence.isascii() and len(_ENGLISH.findall(sentence)) > 1
 
 
 def speaks_of_prompts(text: str) -> bool:

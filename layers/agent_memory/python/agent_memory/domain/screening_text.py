@@ -186,5 +186,6 @@ def _mended(found: re.Match[str]) -> str:
 
 def _closed(run: str) -> str:
     """Single letters put together; a wider gap than the others parts words."""
-    parts = re.split(r" {2,}", run)
+    tied = any(sign in run for sign in "._*-")
+    parts = re.split(r" +" if tied else r" {2,}", run)
     return " ".join(re.sub(r"[ ._*\-]", "", part) for part in parts)
