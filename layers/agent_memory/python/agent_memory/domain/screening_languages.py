@@ -16,11 +16,13 @@ _MUST = re.compile(
 )
 _ALWAYS = r"sempre|siempre|immer|toujours|\u0432\u0441\u0435\u0433\u0434\u0430|zawsze|altijd"
 _AND = r"y|et|und|en|i|och|\u0438|\u0442\u0430"
+_NOW = (
+    r"jetzt|ahora|maintenant|d'ora in poi|a partir de (?:ahora|agora|maintenant)|desde ahora|ab sofort|ab jetzt|"
+    r"von nun an|desormais|dorenavant|vanaf nu|od teraz"
+)
 _CLAUSE = re.compile(
-    rf"(?:^|[,:;.!?(\[\"'>*-])\W*(?:(?:{_AND}|e|ve|dan|va|ou|oder|o|tambien|auch|aussi|por favor|bitte|please|d'ora in poi|"
-    rf"a partir de (?:ahora|agora|maintenant)|desde ahora|ab sofort|ab jetzt|von nun an|desormais|dorenavant|vanaf nu|od teraz|"
-    rf"jetzt|ahora|"
-    rf"maintenant|{_ALWAYS})\s+)*$|\b(?:{_AND})\s+(?:(?:{_ALWAYS}) )?$"
+    rf"(?:^|[,:;.!?(\[\"'>*-])\W*(?:(?:{_AND}|{_NOW}|{_ALWAYS}|e|ve|dan|va|ou|oder|o|tambien|auch|aussi|"
+    rf"por favor|bitte|please)\s+)*$|\b(?:{_AND})\s+(?:(?:{_ALWAYS}) )?$"
 )
 # Ideas whose verb must be said as an order, where a language shows that by its place.
 _ORDERED = frozenset(("send", "praise"))

@@ -104,6 +104,8 @@ _FOLLOW = re.compile(
     r"repeat|treat)"
     r"(?=\W)[^\"'`\u201c\u00ab]{0,40}$"
 )
+# What stands before a quotation that is part of a structure, not of a sentence.
+_OPENS, _APART = ":,{[(", " : "
 _ENGLISH = re.compile(r"\b(?:the|of|and|that|with|you|your|this|was|were|their|which|has|have|had)\b")
 _WORDS = re.compile(r"\w+")
 _NEGATED = re.compile(r"\b(?:never|do not|don'?t|must not|should not|not to|cannot|nobody|no one)\b")
@@ -143,7 +145,7 @@ def without_mentions(text: str) -> str:
         before, after = text[: found.start()], text[found.end() :]
         frame = f"{before[-120:]} {after[:120]}"
         spoken_of = len(_WORDS.findall(frame)) >= 3 and _REPORTING.search(frame) and not _is_to_follow(before)
-        return " \u2026 " if spoken_of else f" : {found.group()} , "
+        return " \u2026 " if spoken_of else f"{_APART if before.rstrip()[-1:] not in _OPENS else ' '}{found.group()} "
 
     return _QUOTED.sub(masked, text)
 
