@@ -54,14 +54,8 @@ def confirm(
     )
     before = best.fact if best else _opened(candidate, now, taken={fact.fact_id for fact in known})
     rivals = [match.fact for match in found if match.relation is Relation.CONTRADICTS]
-    fact, others, promoted = _settled(
-        _observed(before, observation, now, cleared=candidate.cleared),
-        observation,
-        peers=peers,
-        rivals=rivals,
-        settings=settings,
-        now=now,
-    )
+    seen = _observed(before, observation, now, cleared=candidate.cleared)
+    fact, others, promoted = _settled(seen, observation, peers=peers, rivals=rivals, settings=settings, now=now)
     return Decision(
         action=Action.CONFIRMED if best else Action.OPENED,
         reason="same" if best else "new",
