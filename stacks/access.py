@@ -11,9 +11,12 @@ from constructs import Construct
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, embedding_model_arn, on_registry
+from stacks.models import may_ask
+from stacks.review import ProcedureReview
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, EXECUTIONS, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
 
+NIGHTS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
 
@@ -28,9 +31,13 @@ class AccessStack(cdk.Stack):
         )
         self._deployment = deployment
         look_up_knowledge_ids(self, deployment)
+        self._layers = Layers(self, "Layers", deployment=deployment)
         bootstrap = self._bootstrap()
-        self._operators(bootstrap)
-        self._parameters(bootstrap)
+        review = ProcedureReview(self, "Review", deployment=deployment, layers=self._layers)
+        regressions = self._regression_cases()
+        self._operators(bootstrap, review, regressions)
+        self._reviewers(review)
+        self._parameters(bootstrap, review, regressions)
 
     def _bootstrap(self) -> MemoryFunction:
         function = MemoryFunction(
@@ -38,7 +45,7 @@ class AccessStack(cdk.Stack):
             "Bootstrap",
             folder="bootstrap",
             deployment=self._deployment,
-            layers=Layers(self, "Layers", deployment=self._deployment),
+            layers=self._layers,
             timeout=cdk.Duration.seconds(30),
             # CPU grows with memory, and an agent is waiting.
             memory=1769,
@@ -51,28 +58,51 @@ class AccessStack(cdk.Stack):
         function.may_publish()
         return function
 
-    def _operators(self, bootstrap: MemoryFunction) -> None:
+    def _regression_cases(self) -> MemoryFunction:
+        judge = self._deployment.judge_model_id
+        function = MemoryFunction(
+            self,
+            "RegressionCases",
+            folder="regression_cases",
+            deployment=self._deployment,
+            layers=self._layers,
+            timeout=cdk.Duration.seconds(300),
+            memory=1024,
+            calls_model=bool(judge),
+        )
+        function.may_reach_tenants()
+        function.may_embed(self._deployment.embedding_model_id)
+        function.may_retrieve()
+        # What a person writes into a case is scrubbed, and the user it is asked as becomes a pseudonym.
+        function.may_use(DETECT_PII)
+        function.may_name_users()
+        if judge:
+            may_ask(function, judge)
+        return function
+
+    def _operators(self, bootstrap: MemoryFunction, review: ProcedureReview, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         uploads = f"{names.bucket_arn(names.transcripts_bucket)}/*"
-        root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
         ledger = names.table_arn(names.ledger_table)
         client_source = {"StringLike": {"events:source": f"{contract.CLIENT_SOURCE_PREFIX}*"}}
         dead_letters = [names.arn("sqs", names.queue(f"{queue}-dead-letters")) for queue in ("intake", "retrievals")]
         homes = [names.arn("sqs", names.queue(queue)) for queue in ("intake", "retrievals")]
         queues = [*dead_letters, *homes, names.arn("sqs", names.queue("refused"))]
+        machines = [names.machine_arn, names.ingestion_machine_arn, names.lifecycle_machine_arn]
         policy = iam.ManagedPolicy(
             self,
             "Operator",
             managed_policy_name=f"agent-memory-{names.env}-operator",
             description="What the agent-memory command needs: recall, emit, look at and redrive any tenant's runs",
             statements=[
-                _may(["ssm:GetParametersByPath"], [root, f"{root}/"]),
-                _may(["lambda:InvokeFunction"], [bootstrap.function_arn]),
+                self._may_look_up(),
+                _may(["lambda:InvokeFunction"], [bootstrap.function_arn, regressions.function_arn]),
+                *review.statements(),
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
-                _may(["states:StartExecution"], [names.machine_arn, names.ingestion_machine_arn]),
-                _may(["states:ListExecutions"], [names.ingestion_machine_arn]),
+                _may(["states:StartExecution"], machines),
+                _may(["states:ListExecutions"], machines[1:]),
                 _may(["states:DescribeExecution"], [names.executions_arn]),
                 _may(["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"], dead_letters),
                 _may(["sqs:SendMessage"], homes),
@@ -82,14 +112,43 @@ class AccessStack(cdk.Stack):
                 _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
+                *self._nights(ledger),
             ],
         )
+        files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
+        acknowledge(policy, NIGHT_FILES.reason, f"IAM5[Resource::{files}]")
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
-    def _parameters(self, bootstrap: MemoryFunction) -> None:
+    def _reviewers(self, review: ProcedureReview) -> None:
+        env = self._deployment.names.env
+        iam.ManagedPolicy(
+            self,
+            "Reviewer",
+            managed_policy_name=f"agent-memory-{env}-reviewer",
+            description="What people and agents need who decide on procedures, and no more",
+            statements=[self._may_look_up(), *review.statements()],
+        )
+
+    def _may_look_up(self) -> iam.PolicyStatement:
+        names = self._deployment.names
+        root = names.arn("ssm", f"parameter{contract.PARAMETER_ROOT}/{names.env}")
+        return _may(["ssm:GetParametersByPath"], [root, f"{root}/"])
+
+    def _nights(self, ledger: str) -> list[iam.PolicyStatement]:
+        """Plans and reports of nights, and a person's word on a plan."""
+        names = self._deployment.names
+        archive, prefix = names.bucket_arn(names.archive_bucket), contract.LIFECYCLE_PREFIX
+        return [
+            _may(NIGHTS, [ledger], on_registry(contract.REGISTRY_LIFECYCLE)),
+            _may(["s3:GetObject"], [f"{archive}/{prefix}*"]),
+            _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        ]
+
+    def _parameters(self, bootstrap: MemoryFunction, review: ProcedureReview, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         values = {
+            "archive-bucket": names.archive_bucket,
             "bootstrap-function": bootstrap.function_name,
             "bus": names.bus,
             "consolidation-machine": names.machine_arn,
@@ -102,10 +161,15 @@ class AccessStack(cdk.Stack):
             "intake-queue": names.queue_url("intake"),
             "knowledge-bucket": names.knowledge_bucket,
             "ledger-table": names.ledger_table,
+            "lifecycle-machine": names.lifecycle_machine_arn,
             "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
             "parked-bucket": names.parked_bucket,
+            "procedures-table": names.procedures_table,
             "refused-queue": names.queue_url("refused"),
+            "regression-function": regressions.function_name,
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
+            "review-function": review.function.function_name,
+            "review-url": review.url,
             "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,

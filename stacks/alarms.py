@@ -13,28 +13,33 @@ from stacks.wildcards import acknowledge
 
 
 class Alarms(Construct):
-    """The topic of one environment and the alarms that speak to it. They hold names and counts, no content."""
+    """The topic of one environment and the alarms that speak to it. They hold names and counts, no content.
 
-    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+    *topic*: that of another stack of the environment; without one it is made here."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, topic: sns.ITopic | None = None
+    ) -> None:
         super().__init__(scope, construct_id)
         self._deployment = deployment
-        self.topic = sns.Topic(
-            self, "Topic", topic_name=deployment.names.named("agent-memory-alarms"), enforce_ssl=True
-        )
+        self.topic = topic or self._made()
+
+    def _made(self) -> sns.Topic:
+        deployment = self._deployment
+        topic = sns.Topic(self, "Topic", topic_name=deployment.names.alarms_topic, enforce_ssl=True)
         # A topic policy of its own replaces the default that lets alarms publish.
-        self.topic.add_to_resource_policy(
+        topic.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=["sns:Publish"],
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-                resources=[self.topic.topic_arn],
+                resources=[topic.topic_arn],
                 conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}},
             )
         )
         if deployment.alarm_email:
-            self.topic.add_subscription(subscriptions.EmailSubscription(deployment.alarm_email))
-        acknowledge(
-            self.topic, "Alarms can't publish to a topic under the AWS managed key; they hold no content.", "SNS2"
-        )
+            topic.add_subscription(subscriptions.EmailSubscription(deployment.alarm_email))
+        acknowledge(topic, "Alarms can't publish to a topic under the AWS managed key; they hold no content.", "SNS2")
+        return topic
 
     def when_any(self, construct_id: str, metric: cloudwatch.Metric, *, meaning: str, threshold: int = 1) -> None:
         """Alarm from the first one on, or from *threshold*; no data is good news."""
@@ -47,5 +52,19 @@ class Alarms(Construct):
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self.topic))
+
+    def when_none(self, construct_id: str, metric: cloudwatch.Metric, *, meaning: str, periods: int) -> None:
+        """Alarm when nothing was counted for *periods* in a row; no data is nothing."""
+        alarm = cloudwatch.Alarm(
+            self,
+            construct_id,
+            metric=metric,
+            alarm_description=meaning,
+            threshold=1,
+            evaluation_periods=periods,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))

@@ -16,6 +16,7 @@ from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.queues import EventQueue, queue
+from stacks.review import ReviewNotices
 from stacks.settings import Deployment
 from stacks.wildcards import DETECT_PII, EXECUTIONS, acknowledge
 from stacks.workflow import Workflow
@@ -28,6 +29,7 @@ TIMEOUTS: Final = {
     "pii_scrubbing": 120,
     "store_episode": 60,
     "fact_confirmation": 60,
+    "propose_procedure": 120,
     "ingestion": 300,
     "record_feedback": 30,
     "park_run": 30,
@@ -53,6 +55,7 @@ class ConsolidationStack(cdk.Stack):
         self._machine = self._consolidation()
         self._intake = self._accepted_runs()
         self._retrievals = self._recorded_retrievals()
+        self._notices = ReviewNotices(self, "Reviews", deployment=deployment, bus=self._bus)
         self._ingestion = Ingestion(self, "FactIngestion", deployment=deployment, function=self._function("Ingestion"))
         self._alarms()
 
@@ -81,6 +84,7 @@ class ConsolidationStack(cdk.Stack):
         scrub.may_use(DETECT_PII)
         store = self._function("StoreEpisode")
         store.may_embed(self._deployment.embedding_model_id)
+        store.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_STORED,))
         workflow = Workflow(
             self,
             "Workflow",
@@ -92,7 +96,8 @@ class ConsolidationStack(cdk.Stack):
                 "PiiScrubbingFunction": scrub,
                 "StoreEpisodeFunction": store,
                 "FactConfirmationFunction": self._fact_confirmation(),
-                "RecordFeedbackFunction": self._function("RecordFeedback"),
+                "ProposeProcedureFunction": self._propose_procedure(),
+                "RecordFeedbackFunction": self._record_feedback(),
                 "ParkRunFunction": self._park_run,
             },
             substitutions={"BusName": self._deployment.names.bus, "Source": contract.OWN_SOURCE},
@@ -115,6 +120,18 @@ class ConsolidationStack(cdk.Stack):
         if judge:
             may_ask(confirm, judge)
         return confirm
+
+    def _propose_procedure(self) -> MemoryFunction:
+        propose = self._function("ProposeProcedure", memory=1024)
+        propose.may_embed(self._deployment.embedding_model_id)
+        # Reviewers are told of what waits for them.
+        propose.may_publish()
+        return propose
+
+    def _record_feedback(self) -> MemoryFunction:
+        feedback = self._function("RecordFeedback")
+        feedback.may_publish()
+        return feedback
 
     def _accepted_runs(self) -> EventQueue:
         names = self._deployment.names
@@ -173,6 +190,10 @@ class ConsolidationStack(cdk.Stack):
         for construct_id, metric in failures:
             alarms.when_any(construct_id, metric, meaning="A consolidation did not end well")
         self._ingestion.watch(alarms)
+        self._notices.watch(alarms)
+        self._watch_queues(alarms)
+
+    def _watch_queues(self, alarms: Alarms) -> None:
         waiting = (
             ("IntakeDeadLetters", self._intake.dead_letters, "Runs that accept_run could not take are waiting"),
             (

@@ -20,7 +20,7 @@ JOBS: Final = tuple(
     for action in ("StartIngestionJob", "GetIngestionJob", "ListIngestionJobs", "GetKnowledgeBaseDocuments")
 )
 # Functions that ask the Knowledge Base, each of which checks what comes back.
-ASKING: Final = ("bootstrap", "fact_confirmation", "ingestion")
+ASKING: Final = ("bootstrap", "fact_confirmation", "ingestion", "regression_cases")
 # Rounds of the schedule that a fact may wait before somebody hears of it, and the least time that is worth a word.
 ROUNDS: Final = 4
 LEAST_SECONDS: Final = 3600

@@ -30,6 +30,10 @@ class Names:
         return self.named(contract.FACTS_TABLE)
 
     @property
+    def procedures_table(self) -> str:
+        return self.named(contract.PROCEDURES_TABLE)
+
+    @property
     def bus(self) -> str:
         return self.named(contract.BUS)
 
@@ -44,6 +48,10 @@ class Names:
     @property
     def knowledge_bucket(self) -> str:
         return f"agent-memory-knowledge-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def archive_bucket(self) -> str:
+        return f"agent-memory-archive-{self.env}-{cdk.Aws.ACCOUNT_ID}"
 
     @property
     def vector_bucket(self) -> str:
@@ -68,6 +76,14 @@ class Names:
     @property
     def ingestion_machine(self) -> str:
         return self.named("agent-memory-ingestion")
+
+    @property
+    def lifecycle_machine(self) -> str:
+        return self.named("agent-memory-lifecycle")
+
+    @property
+    def alarms_topic(self) -> str:
+        return self.named("agent-memory-alarms")
 
     @property
     def bootstrap_function(self) -> str:
@@ -102,6 +118,18 @@ class Names:
         return self.arn("states", f"stateMachine:{self.ingestion_machine}")
 
     @property
+    def lifecycle_machine_arn(self) -> str:
+        return self.arn("states", f"stateMachine:{self.lifecycle_machine}")
+
+    @property
+    def lifecycle_executions_arn(self) -> str:
+        return self.arn("states", f"execution:{self.lifecycle_machine}:*")
+
+    @property
+    def alarms_topic_arn(self) -> str:
+        return self.arn("sns", self.alarms_topic)
+
+    @property
     def executions_arn(self) -> str:
         return self.arn("states", f"execution:{self.machine}:*")
 
@@ -123,13 +151,16 @@ class Names:
             "episodesTable": self.episodes_table,
             "ledgerTable": self.ledger_table,
             "factsTable": self.facts_table,
+            "proceduresTable": self.procedures_table,
             "transcriptsBucket": self.transcripts_bucket,
             "parkedBucket": self.parked_bucket,
             "knowledgeBucket": self.knowledge_bucket,
+            "archiveBucket": self.archive_bucket,
             "bus": self.bus,
             "tenantRole": self.tenant_role_arn,
             "userKeySecret": self.user_key_secret,
             "refusedQueue": self.queue_url("refused"),
             "consolidationMachine": self.machine_arn,
             "ingestionMachine": self.ingestion_machine_arn,
+            "lifecycleMachine": self.lifecycle_machine_arn,
         }

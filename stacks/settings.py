@@ -30,6 +30,11 @@ RUNTIME_KEYS: Final = (
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
+    "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
+    "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
+    "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
+    "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
+    "summariseMaxTokens", "guardrailId",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -116,6 +121,10 @@ class Deployment(BaseModel):
     procedure_min_success: Share = 0.6
     procedure_stale_days: Days = 60
     procedure_trial_share: Share = 1.0
+    procedure_floor: Share = 0.0
+    task_type_aliases: JsonText = "{}"
+    procedure_reviewer_agents: JsonText = "{}"
+    review_email: Annotated[str, Field(pattern=r"^$|^[^@\s]+@[^@\s]+$")] = ""
 
     # Recall.
     bootstrap_budget_ms: Annotated[int, Field(ge=100, le=25_000)] = 1500
@@ -172,6 +181,13 @@ class Deployment(BaseModel):
         return self.bedrock_model_id or f"{self.bedrock_geo}.anthropic.claude-sonnet-5"
 
     @property
+    def summarise_model(self) -> str:
+        """Inference profile that merges memories; empty in a deployment that asks no model."""
+        if self.summarise_model_id or self.distiller != "model":
+            return self.summarise_model_id
+        return f"{self.bedrock_geo}.anthropic.claude-haiku-5-5"
+
+    @property
     def makes_knowledge_base(self) -> bool:
         """Whether the knowledge stack makes one; a deployment that names its own does not."""
         return not self.knowledge_base_id
@@ -189,7 +205,8 @@ class Deployment(BaseModel):
     def runtime_environment(self) -> dict[str, str]:
         """The AGENT_MEMORY_* variables of every function, as text; the same dict goes to the operators."""
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
-        values |= {"environment": self.env, "bedrockModelId": self.distil_model, **self.names.for_functions()}
+        models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
+        values |= {"environment": self.env, **models, **self.names.for_functions()}
         values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 

@@ -69,12 +69,21 @@ class StorageStack(cdk.Stack):
             _key(contract.FACTS_SORT_KEY),
             indexes=_fact_indexes(),
         )
+        self._table(
+            "Procedures",
+            names.procedures_table,
+            _key(contract.PROCEDURES_PARTITION_KEY),
+            _key(contract.PROCEDURES_SORT_KEY),
+            indexes=_procedure_indexes(),
+        )
 
     def _buckets(self) -> None:
         names, asked = self._deployment.names, self._deployment
         self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(asked.transcript_days))
         self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(asked.parked_days))
         self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(asked.undo_days))
+        # What a night removed can be brought back from here, and is gone for good afterwards.
+        self._bucket("Archive", names.archive_bucket, lifecycle=_forgetting(asked.undo_days))
 
     def _table(
         self,
@@ -155,7 +164,7 @@ class StorageStack(cdk.Stack):
 
 
 def _forgetting(days: int) -> s3.LifecycleRule:
-    """Raw transcripts: what expires or is overwritten is gone for good a day later."""
+    """Raw transcripts, archives: what expires or is overwritten is gone for good a day later."""
     return s3.LifecycleRule(
         expiration=cdk.Duration.days(days),
         noncurrent_version_expiration=cdk.Duration.days(1),
@@ -176,6 +185,14 @@ def _fact_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
         _keys_only(contract.PENDING_INDEX, _key(contract.PENDING_KEY), _key(contract.PROMOTED_AT, NUMBER)),
         _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
         _keys_only(contract.DUE_INDEX, _key(contract.DUE_SHARD), _key(contract.DECAYS_AT, NUMBER)),
+    ]
+
+
+def _procedure_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
+    return [
+        _keys_only(contract.PROCEDURE_INDEX, _key(contract.PROCEDURE_KEY)),
+        _keys_only(contract.REVIEW_INDEX, _key(contract.REVIEW_KEY), _key(contract.LAST_USED_AT, NUMBER)),
+        _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
     ]
 
 

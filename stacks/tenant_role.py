@@ -55,8 +55,12 @@ class TenantRole(Construct):
         facts = self._names.table_arn(self._names.facts_table)
         indexes = [f"{episodes}/index/{name}" for name in (contract.AGENT_TIME_INDEX, contract.USER_INDEX)]
         indexes += [f"{facts}/index/{name}" for name in (contract.PENDING_INDEX, contract.USER_INDEX)]
-        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger])
-        self._on_own_keys(("dynamodb:DeleteItem",), [ledger])
+        procedures = self._names.table_arn(self._names.procedures_table)
+        by = (contract.PROCEDURE_INDEX, contract.REVIEW_INDEX, contract.USER_INDEX)
+        indexes += [f"{procedures}/index/{name}" for name in by]
+        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger, procedures])
+        # The night removes what the archive holds; facts leave the Knowledge Base before their rows go.
+        self._on_own_keys(("dynamodb:DeleteItem",), [episodes, facts, ledger])
         self._on_own_keys(("dynamodb:Query",), indexes)
 
         # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
@@ -88,6 +92,7 @@ class TenantRole(Construct):
         transcripts = self._names.bucket_arn(self._names.transcripts_bucket)
         parked = self._names.bucket_arn(self._names.parked_bucket)
         knowledge = self._names.bucket_arn(self._names.knowledge_bucket)
+        archive = self._names.bucket_arn(self._names.archive_bucket)
         keep = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
         for actions, bucket, prefix in (
             # Uploads are the agents' own; what the pipeline makes of them lies where no agent may write.
@@ -95,6 +100,7 @@ class TenantRole(Construct):
             (["s3:GetObject", "s3:PutObject"], transcripts, WORK),
             (keep, parked, f"parked/{TENANT}/*"),
             (keep, knowledge, f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*"),
+            (["s3:GetObject", "s3:PutObject"], archive, f"{contract.ARCHIVE_PREFIX}{TENANT}/*"),
         ):
             self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[f"{bucket}/{prefix}"]))
             self.role.add_to_policy(

@@ -63,6 +63,16 @@ EXECUTIONS: Final = Wildcard(
     ":execution:agent-memory-consolidation-",
     "Executions are named at run time; the machine before the star is ours.",
 )
+NIGHT_FILES: Final = Wildcard(
+    ("s3:GetObject", "s3:PutObject"),
+    "/lifecycle/*",
+    "A night names its slices, plans and results at run time; they hold ids, scores and reason codes.",
+)
+LIFECYCLE_EXECUTIONS: Final = Wildcard(
+    ("states:DescribeExecution", "states:StopExecution"),
+    ":execution:agent-memory-lifecycle-",
+    "The machine runs a child for each slice and names it at run time; the machine before the star is itself.",
+)
 ALL: Final = (
     DETECT_PII,
     TRACE,
@@ -72,6 +82,8 @@ ALL: Final = (
     MODEL_EVERYWHERE,
     CLIENT_UPLOADS,
     EXECUTIONS,
+    NIGHT_FILES,
+    LIFECYCLE_EXECUTIONS,
 )
 
 

@@ -1,5 +1,6 @@
 """One state machine from one file in statemachines/."""
 
+import json
 from collections.abc import Mapping
 
 import aws_cdk as cdk
@@ -17,7 +18,9 @@ from stacks.wildcards import DELIVER_LOGS, TRACE, acknowledge
 
 
 class Workflow(Construct):
-    """The machine of *definition*. Functions fill the `${...}` of their names and may be invoked, nothing else may."""
+    """The machine of *definition*. Functions fill the `${...}` of their names and may be invoked, nothing else may.
+
+    *limit*: its time limit, where a deployment sets it; else that of the file."""
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Workflow(Construct):
         deployment: Deployment,
         functions: Mapping[str, MemoryFunction],
         substitutions: Mapping[str, str],
+        limit: cdk.Duration | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"), description=name)
@@ -37,7 +41,7 @@ class Workflow(Construct):
             self,
             "Machine",
             state_machine_name=name,
-            definition_body=sfn.DefinitionBody.from_string((ROOT / "statemachines" / definition).read_text()),
+            definition_body=sfn.DefinitionBody.from_string(_definition(definition, limit)),
             definition_substitutions={
                 **{key: function.function_arn for key, function in functions.items()},
                 **substitutions,
@@ -69,3 +73,10 @@ class Workflow(Construct):
             metric_name=state,
             metric_value="1",
         ).metric(statistic=cloudwatch.Stats.SUM, period=period)
+
+
+def _definition(name: str, limit: cdk.Duration | None) -> str:
+    text = (ROOT / "statemachines" / name).read_text()
+    if limit is None:
+        return text
+    return json.dumps({**json.loads(text), "TimeoutSeconds": limit.to_seconds()}, indent=2)

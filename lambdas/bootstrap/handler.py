@@ -38,4 +38,5 @@ def handler(event: Any, context: object) -> dict[str, Any]:
 def _doors_to(tenant_id: str) -> RecallDoors:
     own = services()
     facts = FactDoors(lambda: own.tenant(tenant_id).facts, lambda: own.knowledge, lambda: own.user_refs)
-    return RecallDoors(lambda: own.tenant(tenant_id).episodes, lambda: own.embedder, own.publish, facts)
+    episodes, procedures = lambda: own.tenant(tenant_id).episodes, lambda: own.tenant(tenant_id).procedures
+    return RecallDoors(episodes, lambda: own.embedder, own.publish, facts, procedures)

@@ -17,9 +17,14 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     own, tenant = services(), services().tenant(ticket.tenant_id)
     doors = StoreDoors(tenant.episodes, tenant.ledger, tenant.claims, own.embedder)
     stored = store_run(ticket, doors, StoreRules(own.decay_rules, own.retention_rules), now=own.now())
+    if stored.decision in ("stored", "duplicate"):
+        # The night looks at the cap and the near-duplicates of these agents only.
+        tenant.agent_notes.note_agent(ticket.agent_id, now=own.now())
+        own.stored.note(ticket.tenant_id, ticket.agent_id, now=own.now())
     metrics.add_metric(name=METRICS.get(stored.decision, "EpisodesNotStored"), unit="Count", value=1)
     metrics.add_metric(name="VectorsMissing", unit="Count", value=stored.counts.get("vectors_missing", 0))
     ids = ticket.model_dump(include={"tenant_id", "agent_id", "run_id", "attempt"})
     logger.info("episode written", extra={**ids, **stored.model_dump()})
     decided = ticket.decided(stored.decision, stored.reason)
-    return decided.model_copy(update={"fact_indexes": stored.fact_indexes}).model_dump()
+    follows = {"fact_indexes": stored.fact_indexes, "proposal": stored.proposal}
+    return decided.model_copy(update=follows).model_dump()

@@ -336,3 +336,12 @@ def test_every_public_name_has_a_docstring_with_an_example() -> None:
     methods = [AgentMemory.recall, AgentMemory.end_run]
     for thing in [*public, *methods]:
         assert "Example:" in (inspect.getdoc(thing) or ""), thing
+
+
+def test_a_run_that_names_itself_decides_which_trials_it_gets(world: StandIn) -> None:
+    memory = AgentMemory("meadow", "gardener", environment="test")
+    memory.recall("Water", run_id="run-7")
+    memory.recall("Water")
+    assert [question.get("run_id") for question in world.questions] == ["run-7", None]
+    with pytest.raises(RefusedInputError, match="run_id"):
+        memory.recall("Water", run_id="a#b")

@@ -40,6 +40,7 @@ SETTINGS = {
     "episodesTable": "episodes",
     "ledgerTable": "ledger",
     "factsTable": "facts",
+    "proceduresTable": "procedures",
     "transcriptsBucket": "transcripts",
     "parkedBucket": "parked",
     "knowledgeBucket": "knowledge",

@@ -209,10 +209,10 @@ class LocalModels:
 
 @contextmanager
 def local_models() -> Iterator[tuple[Embedder, PersonalDataDetector]]:
-    from local.layout import AI_VENV, DEFAULT_STATE, ROOT, python_of
+    from local.layout import AI_VENV, ROOT, python_of
+    from local.models import fetch_tokenizer
 
-    tokenizer = DEFAULT_STATE / "models" / "tokenizer.json"
-    command = [str(python_of(AI_VENV)), "-c", LocalModels.SOURCE, str(tokenizer)]
+    command = [str(python_of(AI_VENV)), "-c", LocalModels.SOURCE, str(fetch_tokenizer(say))]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         models = LocalModels(child)
         yield models, models

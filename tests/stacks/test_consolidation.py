@@ -30,7 +30,9 @@ def queues(environment: str = "dev") -> dict[str, dict[str, Any]]:
 
 
 def test_queues_wait_redeliver_and_forget_as_promised() -> None:
-    assert set(queues()) == {"intake", "intake-dead-letters", "retrievals", "retrievals-dead-letters", "refused"}
+    assert set(queues()) == {
+        "intake", "intake-dead-letters", "retrievals", "retrievals-dead-letters", "refused", "reviews-dead-letters",
+    }  # fmt: skip
     for name, queue in queues().items():
         assert queue["SqsManagedSseEnabled"], name
         assert queue["MessageRetentionPeriod"] == (86_400 if name in {"intake", "retrievals"} else 4 * 86_400), name
@@ -54,6 +56,7 @@ def test_rules_take_agents_events_by_prefix_and_ours_by_name() -> None:
         [
             json.dumps({"detail-type": ["Agent Run Ended"], "source": [{"prefix": contract.CLIENT_SOURCE_PREFIX}]}),
             json.dumps({"detail-type": ["Memory Retrieved"], "source": ["agent-memory"]}),
+            json.dumps({"detail-type": ["Procedure Awaiting Review"], "source": ["agent-memory"]}),
         ]
     )
     for rule in rules:
@@ -115,12 +118,13 @@ def test_somebody_hears_of_parked_failed_refused_and_dead(environment: str) -> N
     for state, pattern in lost.items():
         assert states[state]["Type"] == "Pass"
         assert f'"{state}"' in pattern
-    assert len([1 for name, _ in watched if name == "ApproximateNumberOfMessagesVisible"]) == 3
+    assert len([1 for name, _ in watched if name == "ApproximateNumberOfMessagesVisible"]) == 4
     for alarm in alarms:
         assert alarm["Properties"]["AlarmActions"]
         assert alarm["Properties"]["TreatMissingData"] == "notBreaching"
-    [policy] = resources(room(environment), "AWS::SNS::TopicPolicy").values()
-    allowed = [s["Principal"] for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
+    policies = resources(room(environment), "AWS::SNS::TopicPolicy").values()
+    statements = [s for policy in policies for s in policy["Properties"]["PolicyDocument"]["Statement"]]
+    allowed = [s["Principal"] for s in statements if s["Effect"] == "Allow"]
     assert {"Service": "cloudwatch.amazonaws.com"} in allowed
 
 

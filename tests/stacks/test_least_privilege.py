@@ -42,9 +42,17 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
-    "record_feedback": set(),
+    "propose_procedure": {"bedrock:InvokeModel", "events:PutEvents"},
+    "record_feedback": {"events:PutEvents"},
+    "regression_cases": {
+        "bedrock:InvokeModel",
+        "bedrock:Retrieve",
+        "comprehend:DetectPiiEntities",
+        "secretsmanager:GetSecretValue",
+    },
     "park_run": set(),
     "record_retrieval": INTAKE,
+    "review_procedure": {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "events:PutEvents"},
     "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents", "secretsmanager:GetSecretValue"},
 }
 # Rows of the registry are nobody's data.
@@ -108,7 +116,7 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion"}
+    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "RegressionCases"}
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:

@@ -8,7 +8,7 @@ from support.deployments import a_deployment, allow_statements, as_list, flat, r
 
 from stacks.stateful import IDENTITY
 
-STORES = {"AWS::DynamoDB::GlobalTable": 3, "AWS::S3::Bucket": 3, "AWS::SecretsManager::Secret": 1}
+STORES = {"AWS::DynamoDB::GlobalTable": 4, "AWS::S3::Bucket": 3, "AWS::SecretsManager::Secret": 1}
 
 
 def storage(**context: object) -> dict[str, Any]:
@@ -50,6 +50,20 @@ def test_facts_have_keys_and_small_indexes_and_no_expiry_behind_the_knowledge_ba
     }
     assert {index["Projection"]["ProjectionType"] for index in indexes.values()} == {"KEYS_ONLY"}
     assert "TimeToLiveSpecification" not in facts
+
+
+def test_procedures_have_keys_and_small_indexes_and_never_expire() -> None:
+    procedures = tables("dev")[contract.PROCEDURES_TABLE]
+    indexes = {index["IndexName"]: index for index in procedures["GlobalSecondaryIndexes"]}
+    keys = {name: [key["AttributeName"] for key in index["KeySchema"]] for name, index in indexes.items()}
+    assert [key["AttributeName"] for key in procedures["KeySchema"]] == ["task_key", "procedure_id"]
+    assert keys == {
+        "procedure-index": ["procedure_key"],
+        "review-index": ["review_key", "last_used_at"],
+        "user-index": ["user_key"],
+    }
+    assert {index["Projection"]["ProjectionType"] for index in indexes.values()} == {"KEYS_ONLY"}
+    assert "TimeToLiveSpecification" not in procedures
 
 
 def test_indexes_project_nothing_that_an_access_changes() -> None:

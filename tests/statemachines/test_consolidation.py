@@ -11,9 +11,12 @@ from agent_memory.domain.models import RunTicket
 from support.machines import TaskFailed, Walk, definition, walk
 
 MACHINE = definition("consolidation")
-STEPS = ["DistillRun", "ScrubPii", "StoreEpisode", "ConfirmFact", "RecordFeedback", "PublishRunConsolidated"]
+STEPS = [
+    "DistillRun", "ScrubPii", "StoreEpisode", "ConfirmFact", "ProposeProcedure", "RecordFeedback",
+    "PublishRunConsolidated",
+]  # fmt: skip
 # What these do can't be made up for later, except by driving the run again.
-NEEDED = STEPS[:4]
+NEEDED = STEPS[:5]
 TICKET = {
     "tenant_id": "acme",
     "agent_id": "travel",
@@ -38,8 +41,9 @@ def run(**tasks: Any) -> Walk:
     standing_in = {
         "DistillRun": decides("distilled", artifacts_key="a"),
         "ScrubPii": decides("scrubbed", scrubbed_key="s"),
-        "StoreEpisode": decides("stored", fact_indexes=(0,)),
+        "StoreEpisode": decides("stored", fact_indexes=(0,), proposal="candidate"),
         "ConfirmFact": lambda _: {"decision": "observed", "fact_id": "f-1"},
+        "ProposeProcedure": decides("proposed"),
         "RecordFeedback": decides("nothing_to_record"),
         "PublishRunConsolidated": lambda _: {"FailedEntryCount": 0},
         "ParkRun": lambda event: {"decision": "parked"},
@@ -101,6 +105,27 @@ def test_what_becomes_of_a_fact_does_not_change_what_became_of_the_run() -> None
     done = run(ConfirmFact=lambda _: {"decision": "contested", "fact_id": "f-1", "reason": "negation"})
     assert published(done)["decision"] == "stored"
     assert "f-1" not in json.dumps(done.inputs["PublishRunConsolidated"])
+
+
+@pytest.mark.parametrize("decision", ["stored", "duplicate"])
+def test_a_kept_run_with_a_candidate_proposes_it(decision: str) -> None:
+    """Also of a duplicate: the run before may have ended between its episode and its proposal."""
+    done = run(StoreEpisode=decides(decision, proposal="candidate"))
+    assert len(done.inputs["ProposeProcedure"]) == 1
+    assert published(done)["decision"] == decision
+
+
+@pytest.mark.parametrize("decision", ["stored", "erased", "expired_on_arrival"])
+def test_a_run_without_a_candidate_or_that_is_not_kept_proposes_nothing(decision: str) -> None:
+    proposal = "none" if decision == "stored" else "candidate"
+    assert "ProposeProcedure" not in run(StoreEpisode=decides(decision, proposal=proposal)).states
+
+
+@pytest.mark.parametrize("decision", ["proposed", "refused", "duplicate", "not_proposed"])
+def test_whatever_becomes_of_a_proposal_the_run_goes_on_with_its_own_decision(decision: str) -> None:
+    done = run(ProposeProcedure=decides(decision, reason="queue_full"))
+    ticket = RunTicket.model_validate(done.inputs["RecordFeedback"][0])
+    assert (ticket.decision, published(done)["decision"]) == ("stored", "stored")
 
 
 @pytest.mark.parametrize("step", ["DistillRun", "ScrubPii", "StoreEpisode"])
@@ -175,10 +200,10 @@ def test_the_machine_decides_by_one_word_only() -> None:
     for state in MACHINE["States"].values():
         for choice in state.get("Choices", []):
             assert set(choice) == {"Variable", "StringEquals", "Next"}
-            assert choice["Variable"] == "$.decision"
+            assert choice["Variable"] in {"$.decision", "$.proposal"}
 
 
-@pytest.mark.parametrize("name", ["consolidation", "ingestion"])
+@pytest.mark.parametrize("name", ["consolidation", "ingestion", "lifecycle"])
 def test_the_definition_passes_statelint(name: str) -> None:
     linter = Path(sys.executable).with_name("statelint")
     file = Path(__file__).parents[2] / "statemachines" / f"{name}.asl.json"

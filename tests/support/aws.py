@@ -94,6 +94,30 @@ def create_facts_table(dynamodb: Any) -> str:
     return facts
 
 
+def create_procedures_table(dynamodb: Any) -> str:
+    """Create the procedures table from contract.py and return its name."""
+    procedures = f"{contract.PROCEDURES_TABLE}-{ENVIRONMENT}"
+    indexes = {
+        contract.PROCEDURE_INDEX: (contract.PROCEDURE_KEY,),
+        contract.REVIEW_INDEX: (contract.REVIEW_KEY, contract.LAST_USED_AT),
+        contract.USER_INDEX: (contract.USER_KEY,),
+    }
+    keys = (contract.PROCEDURES_PARTITION_KEY, contract.PROCEDURES_SORT_KEY)
+    texts = (*keys, contract.PROCEDURE_KEY, contract.REVIEW_KEY, contract.USER_KEY)
+    dynamodb.create_table(
+        TableName=procedures,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in texts]
+        + [{"AttributeName": contract.LAST_USED_AT, "AttributeType": "N"}],
+        KeySchema=_key(*keys),
+        GlobalSecondaryIndexes=[
+            {"IndexName": name, "KeySchema": _key(*of), "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            for name, of in indexes.items()
+        ],
+    )
+    return procedures
+
+
 def _key(*names: str) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
 
@@ -126,6 +150,9 @@ class AwsAccount:
 
     def facts(self) -> list[dict[str, Any]]:
         return self.items(self.settings.facts_table)
+
+    def procedures(self) -> list[dict[str, Any]]:
+        return self.items(self.settings.procedures_table)
 
     def knowledge(self) -> dict[str, bytes]:
         """Every object of the knowledge bucket by its key."""
@@ -165,7 +192,9 @@ def _variables(episodes: str, ledger: str, refused: str, machine: str) -> dict[s
         "episodesTable": episodes,
         "ledgerTable": ledger,
         "factsTable": f"{contract.FACTS_TABLE}-{ENVIRONMENT}",
+        "proceduresTable": f"{contract.PROCEDURES_TABLE}-{ENVIRONMENT}",
         "knowledgeBucket": f"agent-memory-knowledge-{ENVIRONMENT}-{ACCOUNT}",
+        "archiveBucket": f"agent-memory-archive-{ENVIRONMENT}-{ACCOUNT}",
         "knowledgeBaseId": "KBTEST0001",
         "dataSourceId": "DSTEST0001",
         "transcriptsBucket": f"agent-memory-transcripts-{ENVIRONMENT}-{ACCOUNT}",
@@ -206,10 +235,11 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
             del os.environ[name]
         episodes, ledger = create_tables(boto3.client("dynamodb"))
         create_facts_table(boto3.client("dynamodb"))
+        create_procedures_table(boto3.client("dynamodb"))
         refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
         variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
         variables |= {contract.environment_variable(key): value for key, value in changes.items()}
-        for bucket in ("transcripts", "parked", "knowledge"):
+        for bucket in ("transcripts", "parked", "knowledge", "archive"):
             boto3.client("s3").create_bucket(Bucket=f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
         boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
         boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")

@@ -1,7 +1,7 @@
 """A small interpreter of the Amazon States Language, as far as our machines use it: enough to walk them with stand-ins."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CONTEXT = {"Execution": {"Name": "e-1"}}
 Task = Callable[[dict[str, Any]], Any]
+# The keys in a bucket under a prefix, in order.
+Listing = Callable[[str, str], Sequence[str]]
 
 
 class TaskFailed(Exception):  # noqa: N818 - named as Step Functions names it
@@ -29,6 +31,7 @@ class Walk:
     inputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     waits: list[int] = field(default_factory=list)
     error: str | None = None
+    children: list[str] = field(default_factory=list)
 
 
 def definition(name: str) -> dict[str, Any]:
@@ -44,8 +47,10 @@ def all_states(machine: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def walk(machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[str, Any]) -> Walk:
-    """Run *machine* on *start*; *tasks* stand for the functions by state name."""
+def walk(
+    machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[str, Any], *, listing: Listing | None = None
+) -> Walk:
+    """Run *machine* on *start*; *tasks* stand for the functions by state name, *listing* for S3."""
     done, data, state_name = Walk(), dict(start), str(machine["StartAt"])
     while done.status == "RUNNING":
         state = machine["States"][state_name]
@@ -56,6 +61,9 @@ def walk(machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[s
         elif state["Type"] == "Wait":
             done.waits.append(_at(state["SecondsPath"], data))
             state_name = state["Next"]
+        elif state["Type"] == "Map" and "ItemReader" in state:
+            assert listing
+            state_name, data = _mapped_over_s3(state, tasks, data, done, listing), data
         elif state["Type"] == "Map":
             state_name, data = _mapped(state, tasks, data, done)
         elif state["Type"] == "Choice":
@@ -64,7 +72,7 @@ def walk(machine: Mapping[str, Any], tasks: Mapping[str, Task], start: Mapping[s
             data = _placed(
                 state, data, _filled(state["Parameters"], data) if "Parameters" in state else state["Result"]
             )
-            state_name = state["Next"]
+            state_name = _next(state, done)
         else:
             state_name, data = _task(state_name, state, tasks[state_name], data, done)
     return done
@@ -83,7 +91,7 @@ def _task(name: str, state: dict[str, Any], task: Task, data: dict[str, Any], do
             continue
         selected = _filled(state["ResultSelector"], answer) if "ResultSelector" in state else answer
         placed = _placed(state, data, selected)
-        return state["Next"], placed["Payload"] if state.get("OutputPath") == "$.Payload" else placed
+        return _next(state, done), placed["Payload"] if state.get("OutputPath") == "$.Payload" else placed
     assert failure
     if not state.get("Catch"):
         done.status, done.error = "FAILED", failure["Error"]
@@ -92,13 +100,36 @@ def _task(name: str, state: dict[str, Any], task: Task, data: dict[str, Any], do
     return caught["Next"], _placed(caught, data, failure)
 
 
+def _next(state: Mapping[str, Any], done: Walk) -> str:
+    if state.get("End"):
+        done.status = "SUCCEEDED"
+    return str(state.get("Next", ""))
+
+
+def _mapped_over_s3(
+    state: dict[str, Any], tasks: Mapping[str, Task], data: dict[str, Any], done: Walk, listing: Listing
+) -> str:
+    """One child execution for each key, one after another; children that fail are tolerated, and answer nothing."""
+    assert state["ToleratedFailurePercentage"] == 100
+    assert state["ResultPath"] is None
+    reader = _filled(state["ItemReader"]["Parameters"], data)
+    for number, key in enumerate(listing(reader["Bucket"], reader["Prefix"])):
+        context = {**CONTEXT, "Map": {"Item": {"Index": number, "Value": {"Key": key}}}}
+        child = walk(state["ItemProcessor"], tasks, _filled(state["ItemSelector"], data, context), listing=listing)
+        done.states += child.states
+        for name, given in child.inputs.items():
+            done.inputs.setdefault(name, []).extend(given)
+        done.children.append(child.status)
+    return str(state["Next"])
+
+
 def _mapped(
     state: dict[str, Any], tasks: Mapping[str, Task], data: dict[str, Any], done: Walk
 ) -> tuple[str, dict[str, Any]]:
     """One task for each item, one after another; the first that gives up ends them all."""
     inner = state["ItemProcessor"]
     name = inner["StartAt"]
-    task = {**inner["States"][name], "Next": "", "Catch": [{"Next": "caught", "ResultPath": "$.failure"}]}
+    task = {**inner["States"][name], "End": False, "Next": "", "Catch": [{"Next": "caught", "ResultPath": "$.failure"}]}
     for number, value in enumerate(_at(state["ItemsPath"], data)):
         item = _filled(state["ItemSelector"], data, {**CONTEXT, "Map": {"Item": {"Index": number, "Value": value}}})
         done.states.append(name)

@@ -48,7 +48,7 @@ def test_nothing_relevant_is_said_when_everything_was_compared_and_nothing_fits(
         {"store": PartlyUnreadable(views=3)},
         {"max_episodes": 0},
         {"tiers": ["semantic"]},
-        {"tiers": ["episodic", "procedural"]},
+        {"tiers": ["procedural"]},
     ],
     ids=lambda asked: next(iter(asked)),
 )
@@ -71,15 +71,12 @@ def test_a_recording_that_fails_says_nothing_about_relevance() -> None:
     assert recalled(an_episode_at(0.95), publish=refuse).degraded == ({"tier": "recording", "reason": "denied"},)
 
 
-def test_tiers_that_were_asked_for_and_are_not_there_are_named() -> None:
-    missing = [{"tier": "procedural", "reason": "not_deployed"}]
-    alone = recalled(an_episode_at(0.95), tiers=["procedural"])
-    assert (list(alone.degraded), alone.nothing_relevant) == (missing, False)
-    both = recalled(an_episode_at(0.95), tiers=["procedural", "episodic"])
-    assert (runs_of(both), list(both.degraded)) == (["r-1"], missing)
-    by_rule = RULES.model_copy(update={"tiers_by_task_type": {"*": ("episodic", "procedural")}})
-    assert list(recalled(an_episode_at(0.95), rules=by_rule).degraded) == missing
-    assert recalled(an_episode_at(0.95)).degraded == ()
+def test_only_the_tiers_that_were_asked_for_are_read() -> None:
+    assert recalled(an_episode_at(0.95), tiers=["procedural", "semantic"]).items == ()
+    assert runs_of(recalled(an_episode_at(0.95), tiers=["procedural", "episodic"])) == ["r-1"]
+    by_rule = RULES.model_copy(update={"tiers_by_task_type": {"*": ("semantic",), "kiln": ("episodic",)}})
+    assert recalled(an_episode_at(0.95), rules=by_rule).items == ()
+    assert runs_of(recalled(an_episode_at(0.95), rules=by_rule, task_type="kiln")) == ["r-1"]
 
 
 def test_what_cannot_be_read_is_counted_and_takes_nothing_else_away() -> None:

@@ -128,9 +128,13 @@ class AgentMemory:
         max_facts: int | None = None,
         max_context_tokens: int | None = None,
         budget_ms: int | None = None,
+        run_id: str | None = None,
         explain: bool = False,
     ) -> Recall:
         """Return what earlier runs learnt about *task*. Call it once per run, before the first model step.
+
+        With a *task_type* the procedure of that type is looked up. *run_id*: whether a procedure on trial is tried then
+        depends on the run alone, however often it asks.
 
         Example: `recalled = memory.recall("Release parcel 4711 from customs", task_type="customs")`
         """
@@ -148,10 +152,14 @@ class AgentMemory:
             "max_facts": max_facts,
             "max_context_tokens": max_context_tokens,
             "budget_ms": budget_ms,
+            "run_id": None if run_id is None else identifier(run_id, "run_id"),
             "explain": explain or None,
         }
+        return self._asked({name: value for name, value in question.items() if value is not None})
+
+    def _asked(self, question: Mapping[str, object]) -> Recall:
         try:
-            return _recall_from(self._deployment.bootstrap.ask({k: v for k, v in question.items() if v is not None}))
+            return _recall_from(self._deployment.bootstrap.ask(question))
         except AgentMemoryError as error:
             if self.strict or isinstance(error, RefusedInputError):
                 raise

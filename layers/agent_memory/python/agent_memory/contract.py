@@ -11,12 +11,15 @@ OWN_SOURCE: Final = "agent-memory"
 RUN_ENDED: Final = "Agent Run Ended"
 RUN_CONSOLIDATED: Final = "Run Consolidated"
 MEMORY_RETRIEVED: Final = "Memory Retrieved"
+PROCEDURE_AWAITING_REVIEW: Final = "Procedure Awaiting Review"
+LIFECYCLE_FINISHED: Final = "Lifecycle Finished"
 
 # Physical names are "<name>-<environment>".
 BUS: Final = "agent-memory"
 EPISODES_TABLE: Final = "agent-episodic-memory"
 LEDGER_TABLE: Final = "agent-memory-ledger"
 FACTS_TABLE: Final = "fact-confirmation-log"
+PROCEDURES_TABLE: Final = "agent-procedural-memory"
 
 # Episodes table.
 EPISODES_PARTITION_KEY: Final = "agent_id"
@@ -52,8 +55,23 @@ PENDING_INDEX: Final = "pending-index"
 PENDING_KEY: Final = "pending_key"  # key of pending-index (tenant#domain), present while promoted and not ingested
 PROMOTED_AT: Final = "promoted_at"  # sort key of pending-index, a number
 
+# Procedures table: procedures, the runs that proposed each, and one head row of each task type. No TTL: a procedure
+# stays until a person retires it. Also here: user-index (the runs that proposed).
+PROCEDURES_PARTITION_KEY: Final = "task_key"
+PROCEDURES_SORT_KEY: Final = "procedure_id"
+PROCEDURE_INDEX: Final = "procedure-index"
+PROCEDURE_KEY: Final = "procedure_key"  # key of procedure-index (tenant#procedure_id)
+REVIEW_INDEX: Final = "review-index"
+REVIEW_KEY: Final = "review_key"  # key of review-index (tenant#state), on procedures only
+LAST_USED_AT: Final = "last_used_at"  # sort key of review-index, a number
+
 # Knowledge bucket and the Knowledge Base over it.
 KNOWLEDGE_PREFIX: Final = "semantic-memory/"
+
+# Archive bucket: what nights removed lies under "archive/<tenant>/", their own slices, plans and reports under
+# "lifecycle/<run>/".
+ARCHIVE_PREFIX: Final = "archive/"
+LIFECYCLE_PREFIX: Final = "lifecycle/"
 
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
@@ -61,10 +79,14 @@ LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
-# and the last report of the ingestion machine. `callers`: for which tenants a principal speaks, entry its ARN.
+# and the last report of the ingestion machine. `stored`: agents that stored something since a night looked at them,
+# entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals. `callers`: for which
+# tenants a principal speaks, entry its ARN.
 REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
+REGISTRY_STORED: Final = "stored"
+REGISTRY_LIFECYCLE: Final = "lifecycle"
 REGISTRY_CALLERS: Final = "callers"
 
 # A message that was received this often without success goes to the dead letters.
@@ -79,6 +101,7 @@ DECISION: Final = "decision"
 # SSM parameters "/agent-memory/<environment>/<name>" hold what the client and the CLI must find.
 PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
+    "archive-bucket",
     "bootstrap-function",
     "bus",
     "consolidation-machine",
@@ -91,11 +114,16 @@ PARAMETER_NAMES: Final = (
     "intake-queue",
     "knowledge-bucket",
     "ledger-table",
+    "lifecycle-machine",
     "operator-settings",
     "parked-bucket",
+    "procedures-table",
     "refused-queue",
+    "regression-function",
     "retrievals-dead-letters",
     "retrievals-queue",
+    "review-function",
+    "review-url",
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",
@@ -109,6 +137,9 @@ METRICS_NAMESPACE: Final = "agent-memory"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
 INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
 INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"
+QUALITY_GATES_FAILED: Final = "QualityGatesFailed"
+QUALITY_GATES_FAILED_BEFORE: Final = "QualityGatesFailedBefore"
+QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 TENANT_TAG: Final = "tenant_id"
 

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
+from agent_memory.wiring_merging import MergeServices
 
 if TYPE_CHECKING:
     from agent_memory.aws.queues import DeadLetters
+    from agent_memory.aws.regression_function import RegressionFunction
     from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
+    from agent_memory.aws.reviews import Reviews
+
+
+JUDGE_SECONDS = 300.0
 
 
 class Deployment:
@@ -37,6 +43,26 @@ class Deployment:
 
         return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
 
+    @cached_property
+    def reviews(self) -> "Reviews":
+        """The review function, called the way that the deployment knows its callers by."""
+        from agent_memory.aws.reviews import DirectReviews, SignedReviews
+
+        if self.services.settings.caller_auth == "principal":
+            url = self.directory.name("review-url")
+            return SignedReviews(self.clients.session, url=url, timeout_seconds=self._timeout_seconds)
+        function = self.directory.name("review-function")
+        return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
+
+    @cached_property
+    def regression_function(self) -> "RegressionFunction":
+        """The function that adds and asks regression cases; a chat model may judge, so it is waited for longer."""
+        from agent_memory.aws.regression_function import RegressionFunction
+        from agent_memory.aws.remote import Clients
+
+        client = Clients(timeout_seconds=JUDGE_SECONDS).get("lambda")
+        return RegressionFunction(client, function=self.directory.name("regression-function"))
+
     def events(self, tenant_id: str) -> "ClientEvents":
         """The bus, under the source of *tenant_id*."""
         from agent_memory.aws.remote import ClientEvents
@@ -63,6 +89,11 @@ class Deployment:
     def services(self) -> Services:
         """What the functions of this deployment see, for operators: built from their stored settings."""
         return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
+
+    @cached_property
+    def night(self) -> MergeServices:
+        """What the functions of the night see, for operators."""
+        return MergeServices(self.services)
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

@@ -19,19 +19,31 @@ class Settings(BaseModel):
     episodes_table: str
     ledger_table: str
     facts_table: str
+    procedures_table: str
     transcripts_bucket: str
     parked_bucket: str
     knowledge_bucket: str
+    archive_bucket: str = ""
     bus: str
     tenant_role: str
     user_key_secret: str
     refused_queue: str = ""
     consolidation_machine: str = ""
     ingestion_machine: str = ""
+    lifecycle_machine: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
     memory_ttl_days: int = 90
+    summary_ttl_days: int = 45
+    undo_days: int = 30
+    archive_before_expiry_hours: int = 72
+    max_episodes_per_agent: int = 500
+    consolidation_batch_size: int = 10
+    max_removed_share: float = 0.2
+    max_removed_share_ceiling: float = 0.5
+    blast_radius_from: int = 50
+    lifecycle_limit_hours: int = 1
     failed_retention_days: int = 7
     parked_days: int = 30
     transcript_days: int = 3
@@ -49,6 +61,9 @@ class Settings(BaseModel):
     distiller: str = "model"
     bedrock_model_id: str = ""
     distil_max_tokens: int = 4000
+    summarise_model_id: str = ""
+    summarise_max_tokens: int = 2000
+    guardrail_id: str = ""
     embedding_model_id: str = "amazon.titan-embed-text-v2:0"
     embedding_dimensions: int = 512
 
@@ -64,6 +79,15 @@ class Settings(BaseModel):
     fact_floor: float = 0.0
     semantic_ttl_days: int = 270
     judge_model_id: str = ""
+
+    procedure_min_uses: int = 3
+    procedure_min_success: float = 0.6
+    procedure_stale_days: int = 60
+    procedure_trial_share: float = 1.0
+    procedure_floor: float = 0.0
+    task_type_aliases: str = "{}"
+    procedure_reviewer_agents: str = "{}"
+    caller_auth: str = "platform"
 
     bootstrap_budget_ms: int = 1500
     max_episodes: int = 3

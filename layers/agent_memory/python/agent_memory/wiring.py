@@ -7,7 +7,7 @@ Adapters are imported inside the properties so that a function loads only what i
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -20,18 +20,22 @@ from agent_memory.settings import Settings, settings
 from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
+    from agent_memory.aws.agent_notes import StoredRegistry
     from agent_memory.aws.bus import EventBus
     from agent_memory.aws.chat_model import BedrockChatModel
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
+    from agent_memory.aws.guardrail import BedrockGuardrail
     from agent_memory.aws.knowledge import BedrockKnowledge
-    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine
+    from agent_memory.aws.machines import ConsolidationMachine, IngestionMachine, LifecycleMachine
+    from agent_memory.aws.night_files import S3NightFiles
     from agent_memory.aws.queues import RefusedQueue
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
     from agent_memory.domain.distillery import Distillery
     from agent_memory.domain.privacy import Policy
+    from agent_memory.domain.procedures import ProcedureRules
     from agent_memory.domain.recall_request import RecallRules
 
 MAX_CACHED_TENANTS = 64
@@ -59,8 +63,8 @@ class Services:
     @cached_property
     def recall_rules(self) -> "RecallRules":
         """The deployment's part in a recall."""
-        from agent_memory.domain.calibration import fact_floor
-        from agent_memory.domain.recall_request import FactRules, recall_rules
+        from agent_memory.domain.calibration import fact_floor, procedure_floor
+        from agent_memory.domain.recall_request import FactRules, procedure_recall_rules, recall_rules
 
         s = self.settings
         floor = fact_floor(s.embedding_model_id, override=s.fact_floor)
@@ -71,6 +75,11 @@ class Services:
             max_context_tokens=s.max_context_tokens,
             episode_floor=s.episode_floor,
             facts=FactRules(floor=floor, ttl_days=s.semantic_ttl_days),
+            procedures=procedure_recall_rules(
+                self.procedure_rules,
+                floor=procedure_floor(s.embedding_model_id, override=s.procedure_floor),
+                aliases=s.json_setting("task_type_aliases"),
+            ),
             tiers_by_task_type=s.json_setting("tiers_by_task_type"),
             shared_agents=s.json_setting("shared_agents"),
         )
@@ -100,8 +109,23 @@ class Services:
         return RetentionRules(
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
+            summary_ttl_days=s.summary_ttl_days,
+            archive_before_expiry_hours=s.archive_before_expiry_hours,
             parked_days=s.parked_days,
             transcript_days=s.transcript_days,
+        )
+
+    @cached_property
+    def procedure_rules(self) -> "ProcedureRules":
+        """The deployment's rules of procedures."""
+        from agent_memory.domain.procedures import ProcedureRules
+
+        s = self.settings
+        return ProcedureRules(
+            min_uses=s.procedure_min_uses,
+            min_success=s.procedure_min_success,
+            stale_days=s.procedure_stale_days,
+            trial_share=s.procedure_trial_share,
         )
 
     def tenant(self, tenant_id: str) -> TenantServices:
@@ -153,6 +177,12 @@ class Services:
             unsupported_language=s.pii_unsupported_language,
         )
 
+    def scrubbed(self, texts: Sequence[str]) -> list[str]:
+        """*texts* without personal data and secrets, in their order."""
+        from agent_memory.domain.privacy import scrub_texts
+
+        return list(scrub_texts(texts, self.detector, self.privacy_policy).texts)
+
     @cached_property
     def chat_model(self) -> "BedrockChatModel":
         from agent_memory.aws.chat_model import BedrockChatModel
@@ -165,6 +195,24 @@ class Services:
         from agent_memory.aws.chat_model import BedrockChatModel
 
         return BedrockChatModel(self.settings.judge_model_id) if self.settings.judge_model_id else None
+
+    @cached_property
+    def summariser(self) -> "BedrockChatModel | None":
+        """The model that merges memories; None when the deployment names none."""
+        from agent_memory.aws.chat_model import BedrockChatModel
+
+        model = self.settings.summarise_model_id
+        return BedrockChatModel(model) if model else None
+
+    @cached_property
+    def guardrail(self) -> "BedrockGuardrail | None":
+        """The guardrail that every merge passes; None when the deployment names none."""
+        from agent_memory.aws.guardrail import BedrockGuardrail
+
+        guardrail = self.settings.guardrail_id
+        return (
+            BedrockGuardrail(self.sessions.own_client("bedrock-runtime"), guardrail_id=guardrail) if guardrail else None
+        )
 
     @cached_property
     def knowledge(self) -> "BedrockKnowledge":
@@ -191,16 +239,25 @@ class Services:
         return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
 
     @cached_property
+    def stored(self) -> "StoredRegistry":
+        from agent_memory.aws.agent_notes import StoredRegistry
+
+        return StoredRegistry(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @cached_property
+    def night_files(self) -> "S3NightFiles":
+        from agent_memory.aws.night_files import S3NightFiles
+
+        return S3NightFiles(self.sessions.own_client("s3"), bucket=self._named("archive_bucket"))
+
+    @cached_property
     def distillery(self) -> "Distillery":
         """The deployment's way to distil a run."""
         from agent_memory.domain.distillery import Distillery
-        from agent_memory.domain.privacy import scrub_texts
 
         s = self.settings
         model = self.chat_model if s.distiller == "model" else None
-        scrub = (
-            (lambda texts: scrub_texts(texts, self.detector, self.privacy_policy).texts) if s.scrub_transcript else None
-        )
+        scrub = self.scrubbed if s.scrub_transcript else None
         return Distillery(model, max_tokens=s.distil_max_tokens, min_confidence=s.run_min_confidence, scrub=scrub)
 
     @cached_property
@@ -226,6 +283,12 @@ class Services:
         from agent_memory.aws.machines import IngestionMachine
 
         return IngestionMachine(self.sessions.own_client("stepfunctions"), arn=self._named("ingestion_machine"))
+
+    @cached_property
+    def lifecycle_machine(self) -> "LifecycleMachine":
+        from agent_memory.aws.machines import LifecycleMachine
+
+        return LifecycleMachine(self.sessions.own_client("stepfunctions"), arn=self._named("lifecycle_machine"))
 
     @cached_property
     def refused(self) -> "RefusedQueue":

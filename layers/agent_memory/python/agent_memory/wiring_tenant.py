@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Any
 from agent_memory.settings import Settings
 
 if TYPE_CHECKING:
+    from agent_memory.aws.agent_notes import DynamoAgentNotes
+    from agent_memory.aws.archive import S3Archive
     from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.episode_dates import DynamoEpisodeDates
+    from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.fact_documents import S3FactDocuments
+    from agent_memory.aws.fact_shelf import DynamoFactShelf
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.procedures import DynamoProcedures
     from agent_memory.aws.quarantine import DynamoQuarantine
+    from agent_memory.aws.regressions import DynamoRegressions
     from agent_memory.aws.tenancy import TenantSessions
+    from agent_memory.domain.ports import DirtyDomains
 
 
 class TenantServices:
@@ -40,12 +48,52 @@ class TenantServices:
         )
 
     @cached_property
+    def episode_shelf(self) -> "DynamoEpisodeShelf":
+        """The episodes, for functions that merge, remove or bring back."""
+        from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
+
+        s = self._settings
+        return DynamoEpisodeShelf(
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def archive(self) -> "S3Archive":
+        from agent_memory.aws.archive import S3Archive
+
+        return S3Archive(self._client("s3"), bucket=self._settings.archive_bucket, tenant_id=self.tenant_id)
+
+    @cached_property
+    def episode_dates(self) -> "DynamoEpisodeDates":
+        from agent_memory.aws.episode_dates import DynamoEpisodeDates
+
+        s = self._settings
+        return DynamoEpisodeDates(
+            self._client("dynamodb"), table=s.episodes_table, tenant_id=self.tenant_id, due_shards=s.due_shards
+        )
+
+    @cached_property
+    def agent_notes(self) -> "DynamoAgentNotes":
+        from agent_memory.aws.agent_notes import DynamoAgentNotes
+
+        table = self._settings.ledger_table
+        return DynamoAgentNotes(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
+
+    @cached_property
     def ledger(self) -> "DynamoLedger":
         from agent_memory.aws.ledger import DynamoLedger
 
         s = self._settings
         return DynamoLedger(
-            self._client("dynamodb"), table=s.ledger_table, episodes_table=s.episodes_table, tenant_id=self.tenant_id
+            self._client("dynamodb"),
+            table=s.ledger_table,
+            episodes_table=s.episodes_table,
+            procedures_table=s.procedures_table,
+            tenant_id=self.tenant_id,
         )
 
     @cached_property
@@ -55,6 +103,13 @@ class TenantServices:
         return DynamoQuarantine(
             self._client("dynamodb"), table=self._settings.ledger_table, tenant_id=self.tenant_id, claims=self.claims
         )
+
+    @cached_property
+    def regressions(self) -> "DynamoRegressions":
+        from agent_memory.aws.regressions import DynamoRegressions
+
+        table = self._settings.ledger_table
+        return DynamoRegressions(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
 
     @cached_property
     def facts(self) -> "DynamoFacts":
@@ -68,6 +123,31 @@ class TenantServices:
             tenant_id=self.tenant_id,
             ttl_days=s.semantic_ttl_days,
             due_shards=s.due_shards,
+        )
+
+    def fact_shelf(self, dirty: "DirtyDomains") -> "DynamoFactShelf":
+        """The facts, for functions that remove or bring back; *dirty*: where domains to ingest are noted."""
+        from agent_memory.aws.fact_shelf import DynamoFactShelf
+
+        s = self._settings
+        return DynamoFactShelf(
+            self._client("dynamodb"),
+            documents=self.documents,
+            dirty=dirty,
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            ttl_days=s.semantic_ttl_days,
+            due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def procedures(self) -> "DynamoProcedures":
+        from agent_memory.aws.procedures import DynamoProcedures
+
+        s = self._settings
+        return DynamoProcedures(
+            self._client("dynamodb"), table=s.procedures_table, ledger_table=s.ledger_table, tenant_id=self.tenant_id
         )
 
     @cached_property

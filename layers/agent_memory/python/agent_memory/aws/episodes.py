@@ -179,6 +179,7 @@ class DynamoEpisodes:
             | {name: None if vector is None else pack(vector) for name, vector in vectors.items()}
             | {
                 EPISODES_PARTITION_KEY: self._partition(episode.agent_id),
+                "sources": episode.sources or None,
                 USER_KEY: user_key(self._tenant_id, episode.user_ref) if episode.user_ref else None,
                 DUE_SHARD: None if episode.decays_at is None else self._shard(episode.agent_id, episode.run_id),
             }

@@ -1,6 +1,7 @@
 """Facts as documents in the knowledge bucket, each with the sidecar that its filter attributes stand in."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from agent_memory.aws.failures import translating
@@ -37,6 +38,22 @@ class S3FactDocuments:
             for name in (key, key + SIDECAR):
                 if name in there:
                     self._client.delete_object(Bucket=self._bucket, Key=name)
+
+    def texts(self, domain: str, fact_id: str) -> dict[str, str]:
+        """What is stored of a fact's document and sidecar, by their keys."""
+        key = self._key(domain, fact_id)
+        with translating("s3:GetObject on the knowledge bucket"):
+            listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix=key)
+            there = sorted({found["Key"] for found in listed.get("Contents", ())} & {key, key + SIDECAR})
+            bodies = {name: self._client.get_object(Bucket=self._bucket, Key=name)["Body"].read() for name in there}
+        return {name: body.decode("utf-8", "replace") for name, body in bodies.items()}
+
+    def put_texts(self, domain: str, fact_id: str, texts: Mapping[str, str]) -> None:
+        """Write a document and its sidecar back as they were, the sidecar first."""
+        key = self._key(domain, fact_id)
+        for name, kind in ((key + SIDECAR, "application/json"), (key, "text/plain; charset=utf-8")):
+            if name in texts:
+                self._put(name, texts[name].encode("utf-8"), kind)
 
     def _put(self, key: str, body: bytes, content_type: str) -> None:
         with translating("s3:PutObject on the knowledge bucket"):

@@ -19,7 +19,6 @@ from agent_memory.domain.errors import AgentMemoryError, CrossTenantError
 from agent_memory.domain.fact_writes import FoundFact, StoreMarks, awaits_ingestion, awaits_removal
 from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, Observation
 from agent_memory.domain.keys import SEPARATOR, domain_key, due_shard, observation_entry, tenant_of, user_key
-from agent_memory.domain.retention import DAY_SECONDS
 from agent_memory.domain.vectors import pack, unpack
 
 HEAD = "~head"
@@ -32,7 +31,7 @@ class FactItems:
 
     def __init__(self, *, tenant_id: str, due_shards: int, ttl_days: int) -> None:
         self._tenant_id = tenant_id
-        self._due_shards = due_shards
+        self.due_shards = due_shards
         self._ttl_days = ttl_days
 
     def partition(self, domain: str) -> str:
@@ -52,7 +51,7 @@ class FactItems:
         published = marks.published and fact.state in BELIEVED
         gone = marks.gone and fact.state in WITHDRAWN
         pending = awaits_ingestion(fact) or awaits_removal(fact, gone=gone)
-        due = self._decays_at(fact)
+        due = fact.due_at(self._ttl_days)
         worded = _worded(fact)
         return item(
             {name: getattr(fact, name) for name in _FACT_FIELDS}
@@ -67,7 +66,7 @@ class FactItems:
                 "gone": gone or None,
                 PENDING_KEY: partition if pending else None,
                 DECAYS_AT: due,
-                DUE_SHARD: None if due is None else due_shard(partition, fact.fact_id, self._due_shards),
+                DUE_SHARD: None if due is None else due_shard(partition, fact.fact_id, self.due_shards),
             }
         )
 
@@ -80,13 +79,6 @@ class FactItems:
         return self.key(domain, entry) | item(
             held | {"vector": pack(observation.vector), USER_KEY: user, "schema_version": SCHEMA_VERSION}
         )
-
-    def _decays_at(self, fact: Fact) -> int | None:
-        """When the night has to look at it: at its expiry, or when what it says ends."""
-        if fact.pinned:
-            return None
-        expiry = fact.last_confirmed_at + self._ttl_days * DAY_SECONDS
-        return expiry if fact.valid_until is None else min(expiry, fact.valid_until)
 
     def read_all(self, rows: Iterable[Mapping[str, Any]]) -> tuple[list[Fact], dict[str, StoreMarks]]:
         """The facts with their observations. An unreadable row raises: leaving it out would open its fact again."""

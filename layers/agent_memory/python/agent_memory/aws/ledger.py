@@ -28,6 +28,7 @@ class DynamoLedger:
         *,
         table: str,
         episodes_table: str,
+        procedures_table: str,
         tenant_id: str,
         transactions: Callable[[Any], Transactions] = Transactions,
     ) -> None:
@@ -35,7 +36,14 @@ class DynamoLedger:
         self._table = table
         self._tenant_id = tenant_id
         self._transactions = transactions(client)
-        self._usage = Usage(client, self._transactions, table=table, episodes_table=episodes_table, tenant_id=tenant_id)
+        self._usage = Usage(
+            client,
+            self._transactions,
+            table=table,
+            episodes_table=episodes_table,
+            procedures_table=procedures_table,
+            tenant_id=tenant_id,
+        )
 
     def accept(self, run: LedgerRun) -> Written:
         """Write the row of a new run; `duplicate` when a row of that run exists."""
@@ -125,6 +133,10 @@ class DynamoLedger:
     ) -> Written:
         """Keep what a bootstrap returned and count one access per memory, once per context, in one transaction."""
         return self._usage.record_retrieval(context_id=context_id, items=items, at=at, expires_at=expires_at)
+
+    def context(self, context_id: str) -> tuple[RetrievedMemory, ...] | None:
+        """What a context returned, read consistently; None when no such context is known, or is no longer."""
+        return self._usage.context(context_id)
 
     def record_use(self, *, context_id: str, run: tuple[str, str], used: Sequence[str]) -> int:
         """Count which returned items the run used, once per context. Returns how many counted now."""

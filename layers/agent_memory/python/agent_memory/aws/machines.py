@@ -1,7 +1,9 @@
 """The state machines that our own code starts."""
 
+import json
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -54,18 +56,18 @@ class ConsolidationMachine:
         return "running" if status in _AT_WORK else "ended"
 
 
-class IngestionMachine:
-    """Starts ingestions and tells how they went; one works at a time, whoever starts it."""
+class OnDemandMachine:
+    """Starts executions and tells how they went; one works at a time, whoever starts it."""
 
     def __init__(self, client: Any, *, arn: str) -> None:
         self._client = client
         self._arn = arn
 
-    def start(self) -> str:
-        """Start an execution and return its name."""
+    def start(self, asked: Mapping[str, object] | None = None) -> str:
+        """Start an execution on the input *asked* and return its name."""
         name = f"on-demand-{uuid.uuid4()}"
         with translating("states:StartExecution"):
-            self._client.start_execution(stateMachineArn=self._arn, name=name, input="{}")
+            self._client.start_execution(stateMachineArn=self._arn, name=name, input=json.dumps(dict(asked or {})))
         return name
 
     def status(self, name: str) -> str:
@@ -86,3 +88,11 @@ class IngestionMachine:
             }
             for one in newest[:limit]
         ]
+
+
+class IngestionMachine(OnDemandMachine):
+    """The machine that ingests facts."""
+
+
+class LifecycleMachine(OnDemandMachine):
+    """The machine of the night."""

@@ -54,6 +54,18 @@ class TenantRegistry:
                     raise
         self._noted.add(tenant_id)
 
+    def all(self) -> list[str]:
+        """Every tenant there is, in order, every page."""
+        with translating("dynamodb:Query on the tenant registry"):
+            rows = pages(
+                self._client,
+                TableName=self._table,
+                KeyConditionExpression="#key = :key",
+                ExpressionAttributeNames={"#key": LEDGER_PARTITION_KEY},
+                ExpressionAttributeValues={":key": {"S": TENANTS}},
+            )
+            return [str(attributes(row)[LEDGER_SORT_KEY]) for row in rows]
+
 
 class DirtyRegistry:
     """Domains that the Knowledge Base has yet to follow."""

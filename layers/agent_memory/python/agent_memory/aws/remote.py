@@ -38,11 +38,21 @@ class Clients:
         )
         self._made: dict[str, Any] = {}
 
+    @cached_property
+    def session(self) -> boto3.session.Session:
+        """The caller's own credentials and region."""
+        return boto3.session.Session()
+
+    def identity(self) -> str:
+        """The ARN behind the caller's credentials."""
+        with translating("sts:GetCallerIdentity"):
+            return str(self.get("sts").get_caller_identity()["Arn"])
+
     def get(self, service: str) -> Any:
         """The client of *service*."""
         if service not in self._made:
             with translating(f"opening {service}"):
-                session = boto3.session.Session()
+                session = self.session
                 if session.region_name is None:
                     raise ConfigurationError(
                         "no AWS region: set AWS_DEFAULT_REGION to the region of the deployment; for the laptop's "

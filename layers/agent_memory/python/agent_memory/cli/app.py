@@ -14,10 +14,13 @@ from agent_memory.cli import (
     episodes,
     facts,
     ingestion,
+    lifecycle,
     local_runtime,
     parked,
+    procedures,
     quarantine,
     recall,
+    regress,
 )
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
@@ -66,9 +69,12 @@ app = typer.Typer(
 app.add_typer(local_runtime.app, name="local")
 app.add_typer(episodes.app, name="episodes")
 app.add_typer(facts.app, name="facts")
+app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(lifecycle.app, name="lifecycle")
+app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(doctor.doctor)
 app.command()(emit.emit)

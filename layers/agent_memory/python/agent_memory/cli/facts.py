@@ -13,7 +13,6 @@ from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import BELIEVED, Fact, FactState
 from agent_memory.domain.keys import label
 from agent_memory.domain.knowledge import FACT_ID
-from agent_memory.domain.retention import DAY_SECONDS
 
 app = typer.Typer(
     help="What runs established, and why it is believed. Example: `agent-memory facts list --tenant acme`.",
@@ -192,7 +191,7 @@ def _listed(one: FoundFact) -> dict[str, object]:
 
 def _record(session: Session, fact: Fact, rivals: list[FoundFact]) -> dict[str, object]:
     settings = session.deployment.services.settings
-    expiry = None if fact.pinned else fact.last_confirmed_at + settings.semantic_ttl_days * DAY_SECONDS
+    expiry = fact.due_at(settings.semantic_ttl_days)
     held = fact.model_dump(mode="json", exclude={"observations": {"__all__": {"vector"}}})
     observations, history = held.pop("observations"), held.pop("history")
     return {

@@ -106,8 +106,8 @@ class Screen:
             self._out.print(Text(printable(text), style="bold"))
 
     def notice(self, text: str) -> None:
-        """Say something that is not part of the answer."""
-        self._err.print(Text(printable(text)))
+        """Say something that is not part of the answer; a command in it stays on one line, to be copied."""
+        self._err.print(Text(printable(text)), soft_wrap=True)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:

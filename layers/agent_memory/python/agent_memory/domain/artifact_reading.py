@@ -14,6 +14,7 @@ from agent_memory.domain.answers import decoded_once
 from agent_memory.domain.evidence import Evidence
 from agent_memory.domain.models import Artifacts, CandidateFact, CandidateProcedure, FactScope, Outcome
 from agent_memory.domain.plain_text import one_line, shortened
+from agent_memory.domain.procedure_hygiene import MAX_STEPS, ordered_by_tools, steps_of_tools
 from agent_memory.domain.transcript_blocks import cleaned
 from agent_memory.domain.transcripts import Transcript
 
@@ -21,7 +22,7 @@ MAX_TEXT = 600
 # A fact is one sentence, and a long clause is kept whole; what is longer is a document.
 MAX_FACT = 4_000
 MAX_STEP = 2_000
-MAX_FACTS, MAX_FINDINGS, MAX_PATTERNS, MAX_STEPS, MAX_TOOLS = 40, 20, 10, 40, 50
+MAX_FACTS, MAX_FINDINGS, MAX_PATTERNS, MAX_TOOLS = 40, 20, 10, 50
 
 _TEXT_NAMES = ("text", "fact", "content", "statement")
 _OUTCOMES = {
@@ -52,9 +53,10 @@ def looks_like_artifacts(value: object) -> bool:
 def read_artifacts(value: object, transcript: Transcript, counts: Counter[str]) -> Artifacts:
     """Read what looks_like_artifacts; everything that was dropped or read in another way is in *counts*."""
     fields: Mapping[object, object] = value if isinstance(value, Mapping) else {"facts": value}
-    facts = tuple(_facts(fields.get("facts"), Evidence(transcript), counts))
+    evidence = Evidence(transcript)
+    facts = tuple(_facts(fields.get("facts"), evidence, counts))
     stated = fields.get("confidence")
-    confidence = _confidence(stated, counts)
+    confidence = read_confidence(stated, counts)
     if "confidence" not in fields and facts:
         # An answer of facts alone is as sure as the least sure of them.
         confidence = min(fact.confidence for fact in facts)
@@ -68,7 +70,7 @@ def read_artifacts(value: object, transcript: Transcript, counts: Counter[str]) 
         reusable_patterns=tuple(_lines(fields.get("reusable_patterns"), "pattern", MAX_PATTERNS, counts)),
         confidence=confidence,
         facts=facts,
-        procedure=_procedure(fields.get("procedure", fields.get("procedures")), counts),
+        procedure=_procedure(fields.get("procedure", fields.get("procedures")), evidence, counts),
     )
 
 
@@ -138,7 +140,7 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
             continue
         yield CandidateFact(
             content=text,
-            confidence=_confidence(fields.get("confidence"), counts),
+            confidence=read_confidence(fields.get("confidence"), counts),
             evidence=quote,
             scope=FactScope.USER if str(fields.get("scope")).strip().lower() == "user" else FactScope.DOMAIN,
             valid_until=_valid_until(fields.get("valid_until")),
@@ -147,7 +149,7 @@ def _facts(value: object, evidence: Evidence, counts: Counter[str]) -> Iterator[
         )
 
 
-def _confidence(value: object, counts: Counter[str]) -> float:
+def read_confidence(value: object, counts: Counter[str]) -> float:
     """In [0, 1]: fractions as they are, "90%" and 85 as percentages; anything else is 0 and counted."""
     fraction = _fraction(value)
     if fraction is None:
@@ -186,21 +188,36 @@ def _approach(value: object, counts: Counter[str]) -> str:
     return shortened("; ".join(_lines(value, "approach", MAX_FINDINGS, counts)), MAX_TEXT)
 
 
-def _procedure(value: object, counts: Counter[str]) -> CandidateProcedure | None:
+def _procedure(value: object, evidence: Evidence, counts: Counter[str]) -> CandidateProcedure | None:
     entry = next(iter(_listed(value)), None)
-    if not isinstance(entry, Mapping):
-        counts["procedures_rejected"] += entry is not None
+    if entry is None:
         return None
-    title = _line(entry.get("title", entry.get("name")), counts)
-    steps = tuple(_steps(entry.get("steps"), counts))
-    if not title or not steps:
+    candidate, reason = _read_procedure(entry, evidence, counts)
+    if candidate is None:
         counts["procedures_rejected"] += 1
-        return None
-    return CandidateProcedure(title=title, steps=steps)
+        counts[f"procedures_rejected_{reason}"] += 1
+    return candidate
 
 
-def _steps(value: object, counts: Counter[str]) -> Iterator[str]:
-    for entry in _listed(value)[:MAX_STEPS]:
+def _read_procedure(entry: object, evidence: Evidence, counts: Counter[str]) -> tuple[CandidateProcedure | None, str]:
+    """The procedure of one entry, or why there is none."""
+    if not isinstance(entry, Mapping):
+        return None, "not_an_object"
+    title = _line(entry.get("title", entry.get("name")), counts)
+    given = _listed(entry.get("steps"))
+    if len(given) > MAX_STEPS:
+        # The first forty of a hundred steps are another procedure.
+        return None, "too_many_steps"
+    steps = tuple(_steps(given, counts))
+    if not title or not steps:
+        return None, "no_steps" if title else "no_title"
+    if ordered_by_tools(steps, evidence):
+        return None, "order_of_a_tool"
+    return CandidateProcedure(title=title, steps=steps, from_tools=steps_of_tools(steps, evidence)), ""
+
+
+def _steps(given: list[object], counts: Counter[str]) -> Iterator[str]:
+    for entry in given:
         if isinstance(entry, Mapping):
             names = ("step", "action", "description", *_TEXT_NAMES)
             entry = next((entry[name] for name in names if isinstance(entry.get(name), str)), None)

@@ -1,6 +1,7 @@
 """Floors: how alike a memory must be to be shown. They belong to (embedding model, kind of memory, form of query).
 
-Calibrated with `python -m benchmarks.calibrate_floors`; docs/calibration.md holds the table that came out.
+Calibrated with `python -m benchmarks.calibrate_floors` and `python -m benchmarks.calibrate_procedures`;
+docs/calibration.md holds the tables that came out.
 """
 
 from enum import StrEnum
@@ -41,6 +42,8 @@ _WORDS: Final = {
 # One sentence against a task: what is the same in meaning is far apart in MiniLM. A model that nobody calibrated gets
 # the starting value of Titan v2.
 _FACTS: Final = {LOCAL_MODEL: 0.30, TITAN_V2: 0.60}
+# Task against task, where no task type is named. Being told to follow the wrong steps costs more than being told none.
+_PROCEDURES: Final = {LOCAL_MODEL: 0.85, TITAN_V2: 0.75}
 
 
 def form_of(query_tokens: int) -> QueryForm:
@@ -61,3 +64,9 @@ def episode_floor(model: str | None, form: QueryForm, *, override: float = 0.0) 
 def fact_floor(model: str, *, override: float = 0.0) -> float:
     """The lowest score at which a fact is shown; a positive *override* (setting factFloor) replaces the calibrated."""
     return override if override > 0 else _FACTS.get(model, _FACTS[TITAN_V2])
+
+
+def procedure_floor(model: str, *, override: float = 0.0) -> float:
+    """The lowest likeness of two tasks at which one is told the other's procedure; a positive *override* (setting
+    procedureFloor) replaces the calibrated."""
+    return override if override > 0 else _PROCEDURES.get(model, _PROCEDURES[TITAN_V2])

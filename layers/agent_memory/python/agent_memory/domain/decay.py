@@ -4,24 +4,48 @@ Both exponentials share one rate, which is what makes the closed form possible (
 """
 
 import math
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
 
 from agent_memory.domain.models import Model, Outcome
 from agent_memory.domain.retention import DAY_SECONDS, RetentionRules, removal_due_at
 
 NEVER_DAYS = 36_525
+LEAST_THRESHOLD = 0.01
 _NEGLIGIBLE = 1e-9
 
 
 class DecayRules(Model):
-    """A deployment's decay settings; the weights sum to 1, 0 < threshold < w_recency + w_access."""
+    """A deployment's decay settings; the weights sum to 1, .01 <= threshold < w_recency + w_access.
 
-    w_recency: float = 0.4
-    w_access: float = 0.35
-    w_frequency: float = 0.25
-    max_access_baseline: int = 50
+    Synth holds a deployment to the same rules; here they hold whatever wrote the environment.
+    """
+
+    w_recency: float = Field(default=0.4, ge=0, le=1)
+    w_access: float = Field(default=0.35, ge=0, le=1)
+    w_frequency: float = Field(default=0.25, ge=0, le=1)
+    max_access_baseline: int = Field(default=50, ge=1)
     threshold: float = 0.3
-    prune_days: float = 45
-    calibration: str = "standard"
+    prune_days: float = Field(default=45, gt=0)
+    calibration: Literal["standard", "exact"] = "standard"
+
+    @model_validator(mode="after")
+    def _hang_together(self) -> Self:
+        total = self.w_recency + self.w_access + self.w_frequency
+        if not math.isclose(total, 1, abs_tol=1e-6):
+            raise ValueError(f"w_recency + w_access + w_frequency must sum to 1, got {total:g}")
+        ceiling = self.w_recency + self.w_access
+        # Below .01 rounding decides; from the ceiling on every memory is due when it is written.
+        if not LEAST_THRESHOLD <= self.threshold < ceiling:
+            rule = f"must be at least {LEAST_THRESHOLD:g} and below w_recency + w_access = {ceiling:g}"
+            raise ValueError(f"threshold {rule}, got {self.threshold:g}")
+        return self
+
+    @property
+    def unread_days(self) -> float:
+        """Days after which a memory that nobody reads falls below the threshold."""
+        return math.log((self.w_recency + self.w_access) / self.threshold) / self.rate
 
     @property
     def rate(self) -> float:
@@ -77,11 +101,17 @@ def decays_at(
     expires_at: int,
     access_count: int = 0,
     last_access_at: int | None = None,
+    kept_until: int | None = None,
     decay: DecayRules,
     retention: RetentionRules,
     now: int,
 ) -> int:
-    """Return when the nightly plan must look at an episode that is not pinned: the earliest of its three dates."""
+    """Return when the nightly plan must look at an episode that is not pinned: the earliest of its three dates.
+
+    *kept_until*: neither a failure nor a low relevance counts before; the expiry always does.
+    """
+    expiry = removal_due_at(min(ended_at, now), Outcome.UNKNOWN, expires_at, retention)
     must = removal_due_at(min(ended_at, now), outcome, expires_at, retention)
     fades = below_threshold_at(ended_at, access_count, last_access_at, decay, now=now)
-    return must if fades is None else min(must, fades)
+    due = must if fades is None else min(must, fades)
+    return min(expiry, max(due, kept_until or due))

@@ -47,12 +47,14 @@ class StoreRules(NamedTuple):
 
 
 class StoredRun(Model):
-    """What became of a run. *counts*: what was cut, left out or not embedded. *fact_indexes*: facts to confirm."""
+    """What became of a run. *counts*: what was cut, left out or not embedded. *fact_indexes*: facts to confirm.
+    *proposal*: whether there is a procedure to propose."""
 
     decision: StoreDecision
     reason: str | None = None
     counts: Mapping[str, int] = {}
     fact_indexes: tuple[int, ...] = ()
+    proposal: Literal["candidate", "none"] = "none"
 
 
 def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: int) -> StoredRun:
@@ -74,7 +76,14 @@ def store_run(ticket: RunTicket, doors: StoreDoors, rules: StoreRules, *, now: i
     # A duplicate has them too: the run may have ended between its episode and its facts.
     teaches = written != "erased" and distillation.artifacts.outcome is Outcome.COMPLETED
     indexes = tuple(range(len(distillation.artifacts.facts))) if teaches else ()
-    return _settled(ticket, doors, StoredRun(decision=written, counts=dict(counts), fact_indexes=indexes))
+    proposes = teaches and claim.task_type is not None and distillation.artifacts.procedure is not None
+    stored = StoredRun(
+        decision=written,
+        counts=dict(counts),
+        fact_indexes=indexes,
+        proposal="candidate" if proposes else "none",
+    )
+    return _settled(ticket, doors, stored)
 
 
 _STATES = {
@@ -109,8 +118,8 @@ def compose(
     artifacts = distillation.artifacts
     task = plain(distillation.task) or plain(artifacts.task_summary)
     asked, findings = distillation.asked or distillation.task, artifacts.key_findings
-    task_vector = _embedded(task, embedder, counts)
-    digest_vector = _embedded(compose_digest(asked, findings, MAX_EMBEDDED), embedder, counts)
+    task_vector = embedded(task, embedder, counts)
+    digest_vector = embedded(compose_digest(asked, findings, MAX_EMBEDDED), embedder, counts)
     return Episode(
         tenant_id=claim.tenant_id,
         agent_id=claim.agent_id,
@@ -165,7 +174,8 @@ def compose_digest(asked: str, findings: Sequence[str], limit: int) -> str:
     return shortened("\n".join(part for part in (shortened(request, limit - room), found) if part), limit)
 
 
-def _embedded(text: str, embedder: Embedder, counts: Counter[str]) -> Vector | None:
+def embedded(text: str, embedder: Embedder, counts: Counter[str]) -> Vector | None:
+    """The vector of *text*; None, counted, when there is nothing to embed or the model has no answer to it."""
     if not text.strip():
         counts["blank_texts"] += 1
         return None

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,6 +48,10 @@ class Evidence:
         """
         parts = [(kind, normalised(text)) for kind, text in _parts(self._transcript) if text]
         return sorted(parts, key=lambda part: _ANSWERS.index(part[0]))
+
+    def said_by(self, kinds: Collection[SourceKind]) -> list[str]:
+        """What any of *kinds* said, normalised."""
+        return [text for kind, text in self._said if kind in kinds]
 
     def source_of(self, quote: str) -> Source | None:
         """Who said *quote*, which stands in one turn, call or result; "2" does not stand in "20". None: nobody."""

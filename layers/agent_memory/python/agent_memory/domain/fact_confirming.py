@@ -120,7 +120,17 @@ def confirm_released(
     """Observe a fact that a person let out of quarantine, as its run would have. *source* names the decision."""
     artifacts = Artifacts(task_summary="", outcome=outcome, facts=(fact.model_copy(update={"cleared": True}),))
     released = Distillation(task="", asked="", artifacts=artifacts, distilled_by=DistilledBy.MODEL, scrubbed=True)
-    return _Confirming(source, claim, released, doors, rules, now).answer(0).asked
+    return _Confirming(source, claim, released, doors, rules, now, receipt=source).answer(0).asked
+
+
+def confirm_for(
+    entry: str, claim: Claim, distillation: Distillation, doors: ConfirmDoors, rules: ConfirmRules, *, now: int
+) -> tuple[Confirmed, ...]:
+    """Take what something else than its end says for a run (*claim*) through the gate; *entry* names its own receipt.
+
+    The gate counts the run once, whoever speaks for it. Raises what is worth retrying."""
+    asked = _Confirming(entry, claim, distillation, doors, rules, now, receipt=entry).answer(0)
+    return asked.fresh
 
 
 def _not_confirmed(index: int, reason: str) -> FactsConfirmed:
@@ -131,9 +141,18 @@ class _Confirming:
     """The candidates of one run on their way."""
 
     def __init__(
-        self, source: str, claim: Claim, distillation: Distillation, doors: ConfirmDoors, rules: ConfirmRules, now: int
+        self,
+        source: str,
+        claim: Claim,
+        distillation: Distillation,
+        doors: ConfirmDoors,
+        rules: ConfirmRules,
+        now: int,
+        *,
+        receipt: str | None = None,
     ) -> None:
         self._source = source
+        self._entry = receipt or claim.run_id
         self._claim = claim
         self._distillation = distillation
         self._doors = doors
@@ -213,12 +232,12 @@ class _Confirming:
 
     def _receipt(self) -> Receipt:
         claim = self._claim
-        known = self._doors.facts.receipt(claim.agent_id, claim.run_id)
+        known = self._doors.facts.receipt(claim.agent_id, self._entry)
         if known is not None and known.source == self._source:
             return known
         return Receipt(
             agent_id=claim.agent_id,
-            run_id=claim.run_id,
+            run_id=self._entry,
             source=self._source,
             ended_at=claim.ended_at,
             expires_at=retention.ledger_expires_at(self._rules.retention, now=self._now),

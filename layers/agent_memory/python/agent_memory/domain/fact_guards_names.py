@@ -84,7 +84,7 @@ def _opens_as_name(token: Token, words: tuple[Token, ...], index: int) -> bool:
 
 def name_findings(a: str, b: str) -> list[Finding]:
     """Every name and code of one fact has to stand in the other."""
-    left, right = _missing(a, b), _missing(b, a)
+    left, right = missing_names(a, b), missing_names(b, a)
     if left and right:
         return [Finding(Relation.DIFFERENT, "name_mismatch")]
     if left or right:
@@ -92,7 +92,8 @@ def name_findings(a: str, b: str) -> list[Finding]:
     return []
 
 
-def _missing(text: str, other: str) -> frozenset[str]:
+def missing_names(text: str, other: str) -> frozenset[str]:
+    """The names and codes of *text* that do not stand in *other*, spelled out or abbreviated."""
     theirs = tokens(other)
     words = {token.word for token in theirs} | {token.stem for token in theirs}
     squeezed = re.sub(r"[\W_]", "", normalise(other)).casefold()

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.domain.models import FactScope, Model, Outcome, SourceKind, Vector
+from agent_memory.domain.retention import DAY_SECONDS
 
 
 class FactState(StrEnum):
@@ -101,7 +102,8 @@ class FactChange(Model):
 
 class Fact(Model):
     """One fact of tenant and domain. *content* is the wording that opened it; *confidence* the best of its
-    observations. *user_ref* is set for facts about a user only. *contested_by*: facts that contradict it.
+    observations. *user_ref* is set for facts about a user only. *contested_by*: facts that contradict it. *kept_until*:
+    it was brought back and does not expire before.
     """
 
     tenant_id: str
@@ -123,6 +125,7 @@ class Fact(Model):
     last_confirmed_at: int
     promoted_at: int | None = None
     ingested_at: int | None = None
+    kept_until: int | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -134,6 +137,21 @@ class Fact(Model):
     def users(self) -> frozenset[str]:
         """The users in whose runs it was observed."""
         return frozenset(observation.user_ref for observation in self.observations if observation.user_ref)
+
+    @property
+    def expired_away(self) -> bool:
+        """Whether it was withdrawn because nobody confirmed it any more, not by a person or a newer fact."""
+        return self.state is FactState.RETIRED and bool(self.history) and self.history[-1].reason == EXPIRED
+
+    def due_at(self, ttl_days: int) -> int | None:
+        """When it expires: so long after its last confirmation, or when what it says ends. None: never.
+
+        A person's word that something is no fact has no end: else the next run would teach it anew."""
+        if self.pinned or (self.state is FactState.RETIRED and not self.expired_away):
+            return None
+        expiry = self.last_confirmed_at + ttl_days * DAY_SECONDS
+        ends = expiry if self.valid_until is None else min(expiry, self.valid_until)
+        return max(ends, self.kept_until or 0)
 
     def moved(self, change: FactChange, **updates: object) -> "Fact":
         """The fact in the state of *change*, which its history keeps."""

@@ -3,8 +3,10 @@
 import hashlib
 import hmac
 import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
-from agent_memory.contract import REGISTRY_TENANT, WORK_ROOT
+from agent_memory.contract import ARCHIVE_PREFIX, LIFECYCLE_PREFIX, REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
@@ -85,6 +87,32 @@ def observation_entry(fact_id: str, agent_id: str, run_id: str, said: str) -> st
     return SEPARATOR.join((fact_id, f"{agent_id}/{run_id}", digest))
 
 
+def task_key(tenant_id: str, task_type: str) -> str:
+    """Partition key of the procedures of one task type."""
+    return f"{tenant_id}{SEPARATOR}{task_type}"
+
+
+def procedure_key(tenant_id: str, procedure_id: str) -> str:
+    """Partition key of procedure-index."""
+    return f"{tenant_id}{SEPARATOR}{procedure_id}"
+
+
+def review_key(tenant_id: str, state: str) -> str:
+    """Partition key of review-index."""
+    return f"{tenant_id}{SEPARATOR}{state}"
+
+
+def proposal_entry(procedure_id: str, agent_id: str, run_id: str) -> str:
+    """Sort key of a run that proposed a procedure: a run has one say."""
+    digest = hashlib.sha256(run_entry(agent_id, run_id).encode()).hexdigest()[:16]
+    return SEPARATOR.join((procedure_id, f"{agent_id}/{run_id}", digest))
+
+
+def wording_entry(procedure_id: str, steps_sha256: str) -> str:
+    """Sort key of words that a procedure had before; `~` is in no id, so no run's say can lie among them."""
+    return SEPARATOR.join(("~words", procedure_id, steps_sha256))
+
+
 def document_key(prefix: str, tenant_id: str, domain: str, fact_id: str) -> str:
     """S3 key of a fact's document in the knowledge bucket; its sidecar's is this and SIDECAR."""
     return f"{prefix}{tenant_id}/{domain}/{fact_id}.txt"
@@ -123,6 +151,17 @@ def held_key(tenant_id: str, agent_id: str, run_id: str, quarantine_id: str) -> 
     return f"parked/{tenant_id}/~quarantine/{agent_id}/{run_id}/{quarantine_id}.json.gz"
 
 
+def archive_root(tenant_id: str) -> str:
+    """S3 prefix of everything of a tenant in the archive bucket, with its closing slash; below it the night's id."""
+    return f"{ARCHIVE_PREFIX}{tenant_id}/"
+
+
+def summary_id(sources: Iterable[tuple[str, str]]) -> str:
+    """Id of what was merged from these (agent_id, run_id): m- and 32 hex digits, whatever their order."""
+    parts = "\n".join(sorted(run_entry(*source) for source in sources))
+    return "m-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
 def execution_name(tenant_id: str, agent_id: str, run_id: str, attempt: int) -> str:
     """Deterministic name of a consolidation execution (64 hex digits): a re-delivered event finds it taken."""
     parts = SEPARATOR.join((tenant_id, agent_id, run_id, str(attempt)))
@@ -145,3 +184,53 @@ def fact_id(tenant_id: str, domain: str, agent_id: str, run_id: str, position: i
     """Id of the fact that the candidate at *position* of a run opens (f- and 32 hex digits)."""
     parts = SEPARATOR.join((tenant_id, domain, agent_id, run_id, str(position)))
     return "f-" + hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def procedure_id(tenant_id: str, task_type: str, steps: Sequence[str]) -> str:
+    """Id of the procedure that opens with *steps* (p- and 32 hex digits)."""
+    digest = hashlib.sha256(f"{tenant_id}{SEPARATOR}{task_type}".encode())
+    for step in steps:
+        encoded = step.encode("utf-8", "backslashreplace")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return "p-" + digest.hexdigest()[:32]
+
+
+def night_of(now: int) -> str:
+    """Id of the night that begins at *now* (epoch seconds), by its date in UTC."""
+    return datetime.fromtimestamp(now, UTC).strftime("n-%Y-%m-%d")
+
+
+def night_prefix(run_id: str) -> str:
+    """S3 prefix of a lifecycle run's own objects in the archive bucket, with its closing slash."""
+    return f"{LIFECYCLE_PREFIX}{run_id}/"
+
+
+def room_prefix(run_id: str, room: str) -> str:
+    """S3 prefix of one kind of slices of a run (`look`, `plan`, `expire`, `merge`, `prune`, `facts`, `rollback`,
+    `done/<step>`), with its closing slash."""
+    return f"{night_prefix(run_id)}{room}/"
+
+
+def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of a slice of one tenant."""
+    return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
+
+
+def room_of(key: str) -> str:
+    """The room that the key of a slice names."""
+    return key.split("/")[2]
+
+
+def result_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
+    """S3 key of what a step did with the slice *name* of *room*."""
+    return slice_key(run_id, f"done/{room}", tenant_id, name)
+
+
+def plan_key(run_id: str) -> str:
+    """S3 key of a run's plan."""
+    return f"{night_prefix(run_id)}plan.json"
+
+
+def archive_prefix(tenant_id: str, run_id: str) -> str:
+    """S3 prefix of what a lifecycle run archived of one tenant, with its closing slash."""
+    return f"{archive_root(tenant_id)}{run_id}/"

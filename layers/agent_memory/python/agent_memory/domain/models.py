@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +77,13 @@ class CandidateFact(Model):
 
 
 class CandidateProcedure(Model):
-    """A step list that one run proposes. Nothing that decides (state, counters, keys) is ever read from a model."""
+    """A step list that one run proposes. Nothing that decides (state, counters, keys) is ever read from a model.
+
+    *from_tools*: how many steps stand in what tools or documents said."""
 
     title: str
     steps: tuple[str, ...]
+    from_tools: int = 0
 
 
 class Artifacts(Model):
@@ -120,7 +124,8 @@ class RunTicket(Model):
     """What travels between the states of the consolidation machine: ids, pointers and decisions, no content.
 
     *claim_key*, *artifacts_key*, *scrubbed_key*: objects in the transcripts bucket. *reason*: a short code.
-    *fact_indexes*: which facts of the scrubbed distillation may be confirmed, one ConfirmFact each.
+    *fact_indexes*: which facts of the scrubbed distillation may be confirmed, one ConfirmFact each. *proposal*: the
+    word by which the run goes to ProposeProcedure, `candidate`, or past it, `none`.
     """
 
     tenant_id: str
@@ -134,6 +139,7 @@ class RunTicket(Model):
     reason: str | None = None
     step: str | None = None
     fact_indexes: tuple[int, ...] = ()
+    proposal: Literal["candidate", "none"] = "none"
 
     def decided(self, decision: str, reason: str | None = None, **pointers: str) -> "RunTicket":
         """Return the ticket with the word that the next Choice reads."""
@@ -169,8 +175,13 @@ class Episode(Model):
     """One compact record of a finished run. All times are whole epoch seconds UTC; all text is scrubbed.
 
     *task* <= 500 and *digest* <= 1,000 characters (the recall view); vectors are unit length or None when the
-    text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due. *withheld*: texts of
-    the run that are in quarantine. *cleared*: marks of those that a person let back in.
+    text could not be embedded. *expires_at* None: pinned. *decays_at* None: pinned or never due.
+
+    Of the night: *sources*: the runs that a summary, or the survivor of near-duplicates, stands for, the first of
+    which ended at *oldest_source_at*. *merged_into*: the entry that stands for this one, which is about to go.
+    *kept_until*: no relevance, however low, makes it due before (its expiry does). *review*: why a merge was refused.
+
+    Of quarantine: *withheld*: texts of the run that are held. *cleared*: marks of those that a person let back in.
     """
 
     tenant_id: str
@@ -205,6 +216,11 @@ class Episode(Model):
     withheld: int = 0
     cleared: tuple[str, ...] = ()
     pinned: bool = False
+    sources: tuple[str, ...] = ()
+    oldest_source_at: int | None = None
+    merged_into: str | None = None
+    kept_until: int | None = None
+    review: str | None = None
     schema_version: int = SCHEMA_VERSION
 
 
@@ -277,9 +293,11 @@ class ParkedRun(Model):
 
 class RetrievedMemory(Model):
     """One item that a bootstrap returned, as its context row keeps it. *memory_id* is the item's id; *agent_id* and
-    *run_id* are set for episodes only."""
+    *run_id* are set for episodes only, *task_type* and *steps_sha256* for procedures only."""
 
     memory_id: str
     tier: str
     agent_id: str = ""
     run_id: str = ""
+    task_type: str = ""
+    steps_sha256: str = ""

@@ -166,6 +166,9 @@ class Ledger(Protocol):
         """Keep what a bootstrap returned and count one access per (context, memory), in one transaction.
         A deleted memory is never resurrected."""
 
+    def context(self, context_id: str) -> tuple[RetrievedMemory, ...] | None:
+        """What a context returned; None when no such context is known, or is no longer."""
+
     def record_use(self, *, context_id: str, run: tuple[str, str], used: Sequence[str]) -> int:
         """Count which returned items the run used, once per context. Ids that the context did not return are
         ignored. Returns how many counted now."""

@@ -21,8 +21,11 @@ from agent_memory.domain.models import (
     Outcome,
 )
 from agent_memory.domain.ports import Written
+from agent_memory.domain.procedures import Procedure, ReviewerKind
 from agent_memory.domain.screening import Screened, Trust, screen, screen_all, trust_of
 
+# Why a stored text is not shown.
+GIVES_ORDERS = "gives_orders"
 QUARANTINE_ID = re.compile(r"q-[0-9a-f]{32}")
 
 
@@ -260,6 +263,14 @@ def clean_episode(episode: Episode) -> tuple[Episode, int]:
 def gives_orders(content: str, *, cleared: bool) -> bool:
     """Whether a believed fact must not be shown. Runs enough said it, so it is judged as leniently as a user's word."""
     return not cleared and screen(content, Trust.USER).held
+
+
+def procedure_gives_orders(procedure: Procedure) -> bool:
+    """Whether an approved procedure must not be shown. What a person approved is judged as leniently as a user's word;
+    the word of an agent that reviews is an agent's."""
+    approval = procedure.approval
+    by_person = approval is not None and approval.kind is ReviewerKind.HUMAN
+    return screen_all((procedure.title, *procedure.steps), Trust.USER if by_person else Trust.AGENT).held
 
 
 def shown_id(identifier: str) -> str:

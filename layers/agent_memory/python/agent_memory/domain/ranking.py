@@ -148,7 +148,7 @@ def collapse(candidates: Sequence[Candidate], *, limit: int) -> tuple[Shown, ...
     similar: list[int] = []
     for candidate in candidates:
         said = _said(candidate.view)
-        twin = next((i for i, (_, other) in enumerate(kept) if _near_identical(other, said)), None)
+        twin = next((i for i, (_, other) in enumerate(kept) if _alike(other, said)), None)
         if twin is not None:
             similar[twin] += 1
         elif len(kept) < limit:
@@ -162,7 +162,24 @@ def _said(view: EpisodeView) -> _Said:
     return _Said(view, words, frozenset(word for word in words if is_id(word) or word.isdigit()))
 
 
-def _near_identical(one: _Said, other: _Said) -> bool:
+def near_identical(one: EpisodeView, other: EpisodeView) -> bool:
+    """Whether a reader would find the same in both."""
+    return _alike(_said(one), _said(other))
+
+
+def near_identical_groups(views: Sequence[EpisodeView]) -> list[list[EpisodeView]]:
+    """Groups of two and more of *views* whose first each of the others is near-identical to."""
+    groups: list[tuple[_Said, list[EpisodeView]]] = []
+    for said in map(_said, views):
+        twin = next((members for first, members in groups if _alike(first, said)), None)
+        if twin is None:
+            groups.append((said, [said.view]))
+        else:
+            twin.append(said.view)
+    return [members for _, members in groups if len(members) > 1]
+
+
+def _alike(one: _Said, other: _Said) -> bool:
     """The same outcome, the same numbers and ids; and the same words, or most of them and the same meaning."""
     if one.view.outcome is not other.view.outcome or one.names != other.names:
         return False

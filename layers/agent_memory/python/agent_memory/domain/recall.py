@@ -3,25 +3,30 @@
 Whatever can't be read in time is named in `degraded`; a recall answers in every case.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
 from agent_memory.contract import CROSS_TENANT_RESULTS, MEMORY_RETRIEVED, SCHEMA_VERSION
 from agent_memory.domain import lexical
-from agent_memory.domain.calibration import NEVER, Floor, episode_floor, form_of
+from agent_memory.domain.calibration import Floor, episode_floor, form_of
 from agent_memory.domain.deadlines import Budget, Reads, Result, started
 from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
-from agent_memory.domain.quarantine import clean_episode, shown_id
-from agent_memory.domain.ranking import Candidate, Ranking, Shown, collapse, rank
-from agent_memory.domain.recall_request import DEPLOYED_TIERS, RecallRequest, RecallRules
-from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, iso, within_budget
+from agent_memory.domain.procedural_recall import FoundProcedure, ProceduralRecall
+from agent_memory.domain.procedures import PROCEDURAL
+from agent_memory.domain.quarantine import clean_episode
+from agent_memory.domain.ranking import Candidate, Ranking, collapse, rank
+from agent_memory.domain.recall_request import RecallRequest, RecallRules
+from agent_memory.domain.recalled import RecalledItem, context_of, iso, within_budget
+from agent_memory.domain.recalled_episodes import FoundEpisode, explained_episodes, remembered_episode
 from agent_memory.domain.semantic_recall import ELSEWHERE, FactDoors, FoundFacts, SemanticRecall
 from agent_memory.domain.vectors import unit
 
-EXPLAINED = 50
+if TYPE_CHECKING:  # what writes procedures is not what a recall loads
+    from agent_memory.domain.procedure_ports import Procedures
+
 # Shares of the budget by which each step must be over; what is left is for ranking and assembly.
 READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
 
@@ -29,13 +34,14 @@ READ_BY, FETCH_BY, RECORD_BY = 0.7, 0.9, 1.0
 class RecallDoors(NamedTuple):
     """What a recall touches. Functions, because opening a door may be slow or refused as well.
 
-    *semantic* None: a recall of episodes only.
+    *semantic*, *procedural* None: a recall without facts, without procedures.
     """
 
     episodes: Callable[[], Episodes]
     embedder: Callable[[], Embedder]
     publish: Callable[[str, Mapping[str, object]], None]
     semantic: FactDoors | None = None
+    procedural: Callable[[], "Procedures"] | None = None
 
 
 class Recalled(Model):
@@ -72,15 +78,34 @@ class Recalled(Model):
             "VectorsSkipped": self.skipped_vectors,
             "ItemsUnreadable": self.unreadable,
             "FactsRecalled": sum(item.tier == "semantic" for item in self.items),
+            "ProceduresRecalled": sum(item.tier == PROCEDURAL for item in self.items),
+            "TrialsRecalled": sum(item.provenance.get("trial") is True for item in self.items),
             "KnowledgeUnreadable": self.unreadable_documents,
             "TextsWithheldAtRead": self.withheld,
             CROSS_TENANT_RESULTS: self.cross_tenant,
         }
 
 
-class _Found(NamedTuple):
-    shown: Shown
-    episode: Episode
+class _Tiers(NamedTuple):
+    """What every tier found. *passing*: episodes above the floor."""
+
+    ranking: Ranking
+    floor: Floor
+    passing: int
+    episodes: Sequence[FoundEpisode]
+    facts: FoundFacts
+    procedure: FoundProcedure
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.passing or self.facts.passing or self.procedure.memories)
+
+    @property
+    def skipped_vectors(self) -> int:
+        return self.ranking.skipped_vectors + self.facts.skipped_vectors + self.procedure.skipped_vectors
+
+    def explained(self) -> tuple[Mapping[str, object], ...]:
+        return (*self.procedure.explain, *self.facts.explain, *explained_episodes(self.ranking, self.floor))
 
 
 class Recall:
@@ -102,21 +127,12 @@ class Recall:
 
     def answer(self, context_id: str) -> Recalled:
         """Read, rank, choose, assemble, and tell the bus what was returned."""
-        self._degraded += [
-            {"tier": tier, "reason": "not_deployed"} for tier in self._request.tiers if tier not in DEPLOYED_TIERS
+        tiers = self._tiers(self._semantic(), self._procedural(context_id))
+        memories = [
+            *tiers.procedure.memories,
+            *tiers.facts.memories,
+            *(remembered_episode(one) for one in tiers.episodes),
         ]
-        semantic = self._semantic()
-        views, vector, model = self._read()
-        asked = lexical.query(self._request.task)
-        ranking = rank(asked, vector, views, model=model)
-        form = form_of(len(asked.tokens))
-        floor = episode_floor(None if vector is None else model, form, override=self._rules.episode_floor)
-        self._timings["rank_ms"] = self._budget.spent_ms
-        passing = [candidate for candidate in ranking.candidates if candidate.passes(floor)]
-        found = self._fetch(passing)
-        facts = semantic.found(vector, model) if semantic else FoundFacts()
-        self._timings["facts_ms"] = self._budget.spent_ms
-        memories = [*facts.memories, *(_remembered(one) for one in found)]
         kept = within_budget(context_id, memories, self._request.max_context_tokens)
         items = tuple(one.item for one in kept)
         self._record(context_id, items)
@@ -126,33 +142,69 @@ class Recall:
             degraded=tuple(self._degraded),
             context_id=context_id,
             timings={**self._timings, "total_ms": self._budget.spent_ms},
-            nothing_relevant=not passing and not facts.passing and self._compared(ranking, facts if semantic else None),
-            considered=len(views),
-            skipped_vectors=ranking.skipped_vectors + facts.skipped_vectors,
-            unreadable=self._unreadable,
-            cross_tenant=facts.foreign,
-            unreadable_documents=facts.unreadable,
-            withheld=self._withheld + facts.withheld,
-            notes=_notes(facts),
+            nothing_relevant=not tiers.fits and self._compared(tiers),
+            considered=len(tiers.ranking.candidates),
+            skipped_vectors=tiers.skipped_vectors,
+            unreadable=self._unreadable + tiers.procedure.unreadable,
+            cross_tenant=tiers.facts.foreign,
+            unreadable_documents=tiers.facts.unreadable,
+            withheld=self._withheld + tiers.facts.withheld + tiers.procedure.withheld,
+            notes=_notes(tiers.facts),
             dropped=len(memories) - len(kept),
-            explain=(*facts.explain, *_explained(ranking, floor)) if self._request.explain else None,
+            explain=tiers.explained() if self._request.explain else None,
         )
 
-    def _compared(self, ranking: Ranking, facts: FoundFacts | None) -> bool:
+    def _tiers(self, semantic: SemanticRecall | None, procedural: ProceduralRecall | None) -> "_Tiers":
+        """What each tier has for the task."""
+        views, vector, model = self._read()
+        asked = lexical.query(self._request.task)
+        ranking = rank(asked, vector, views, model=model)
+        form = form_of(len(asked.tokens))
+        floor = episode_floor(None if vector is None else model, form, override=self._rules.episode_floor)
+        self._timings["rank_ms"] = self._budget.spent_ms
+        passing = [candidate for candidate in ranking.candidates if candidate.passes(floor)]
+        episodes = self._fetch(passing)
+        facts = semantic.found(vector, model) if semantic else FoundFacts()
+        self._timings["facts_ms"] = self._budget.spent_ms
+        procedure = procedural.found(vector, model) if procedural else FoundProcedure()
+        self._timings["procedure_ms"] = self._budget.spent_ms
+        return _Tiers(ranking, floor, len(passing), episodes, facts, procedure)
+
+    def _compared(self, tiers: "_Tiers") -> bool:
         """Whether that nothing passed says something about memory, and not about what kept it from being read."""
-        tiers = [] if facts is None else [(facts.stored, facts.skipped_vectors + facts.unreadable)]
+        counts = []
         if "episodic" in self._request.tiers and self._request.max_episodes > 0:
-            stored = len(ranking.candidates) + self._unreadable
-            tiers.append((stored, ranking.skipped_vectors + self._unreadable))
-        compared = all(not stored or passed_over < stored for stored, passed_over in tiers)
-        return bool(tiers) and compared and not self._degraded
+            stored = len(tiers.ranking.candidates) + self._unreadable
+            counts.append((stored, tiers.ranking.skipped_vectors + self._unreadable))
+        if self._wants_facts:
+            counts.append((tiers.facts.stored, tiers.facts.skipped_vectors + tiers.facts.unreadable))
+        if self._wants_procedure:
+            counts.append((tiers.procedure.stored, tiers.procedure.skipped_vectors + tiers.procedure.unreadable))
+        compared = all(not stored or passed_over < stored for stored, passed_over in counts)
+        return bool(counts) and compared and not self._degraded
+
+    @property
+    def _wants_facts(self) -> bool:
+        return self._doors.semantic is not None and "semantic" in self._request.tiers and self._request.max_facts > 0
+
+    @property
+    def _wants_procedure(self) -> bool:
+        return self._doors.procedural is not None and PROCEDURAL in self._request.tiers
 
     def _semantic(self) -> SemanticRecall | None:
         """The facts, on their way from here on."""
         doors = self._doors.semantic
-        if doors is None or "semantic" not in self._request.tiers or not self._request.max_facts:
+        if doors is None or not self._wants_facts:
             return None
         return SemanticRecall(self._request, doors, self._reads, now=self._now, rules=self._rules.facts)
+
+    def _procedural(self, context_id: str) -> ProceduralRecall | None:
+        """The procedures, on their way as well."""
+        door = self._doors.procedural
+        if door is None or not self._wants_procedure:
+            return None
+        draw = self._request.run_id or context_id
+        return ProceduralRecall(self._request, door, self._reads, draw=draw, rules=self._rules.procedures)
 
     def _read(self) -> tuple[list[EpisodeView], Vector | None, str]:
         agents = self._request.agents if "episodic" in self._request.tiers else ()
@@ -181,7 +233,7 @@ class Recall:
         # Checked again here: a vector without direction would make every cosine a lie.
         return unit(embedder.embed(self._request.task)), embedder.model
 
-    def _fetch(self, passing: list[Candidate]) -> list[_Found]:
+    def _fetch(self, passing: list[Candidate]) -> list[FoundEpisode]:
         shown = collapse(passing, limit=self._request.max_episodes)
         if not shown:
             return []
@@ -190,7 +242,7 @@ class Recall:
         read_episodes = self._readable(self._reads.result(read, FETCH_BY, tier="episodic"))
         episodes = {(e.agent_id, e.run_id): self._clean(e) for e in read_episodes}
         self._timings["fetch_ms"] = self._budget.spent_ms
-        return [_Found(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
+        return [FoundEpisode(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
 
     def _clean(self, episode: Episode) -> Episode:
         clean, left_out = clean_episode(episode)
@@ -205,47 +257,8 @@ class Recall:
         self._timings["record_ms"] = self._budget.spent_ms
 
 
-def _remembered(found: _Found) -> Remembered:
-    episode = found.episode
-    others = f", stands for {found.shown.similar} nearly identical runs" if found.shown.similar > 1 else ""
-    about = (
-        f"run {shown_id(episode.run_id)} of agent {shown_id(episode.agent_id)}, ended {iso(episode.ended_at)}, "
-        f"outcome {episode.outcome}{others}"
-    )
-    return Remembered(kind="episode", about=about, values=_values(episode), item=_item(found))
-
-
-def _values(episode: Episode) -> list[tuple[str, str]]:
-    """What is shown of an episode, label by label."""
-    return [
-        ("task", episode.task),
-        ("approach", episode.approach_used),
-        *(("found", finding) for finding in episode.key_findings),
-        *(("worked", pattern) for pattern in episode.reusable_patterns),
-    ]
-
-
-def _item(found: _Found) -> RecalledItem:
-    episode, candidate = found.episode, found.shown.candidate
-    lines = [f"{label}: {value}" for label, value in _values(episode) if value.strip()]
-    return RecalledItem(
-        id=f"{episode.agent_id}/{episode.run_id}",
-        tier="episodic",
-        text="\n".join((*lines, f"outcome: {episode.outcome}")),
-        score=round(float(candidate.score), 4),
-        provenance={
-            "agent_id": episode.agent_id,
-            "run_id": episode.run_id,
-            "kind": episode.kind.value,
-            "ended_at": iso(episode.ended_at),
-            "outcome": episode.outcome.value,
-            "distilled_by": episode.distilled_by.value,
-            "confidence": float(episode.confidence),
-            "names_unchecked": episode.names_unchecked,
-            "withheld": episode.withheld,
-            "similar": found.shown.similar,
-        },
-    )
+# What is kept of a procedure that was shown: where it stands, and in which words it was.
+_SHOWN = {"task_type", "steps_sha256"}
 
 
 def retrieved(
@@ -258,7 +271,8 @@ def retrieved(
             tier=item.tier,
             agent_id=str(item.provenance.get("agent_id", "")),
             run_id=str(item.provenance.get("run_id", "")),
-        ).model_dump()
+            **({name: str(item.provenance[name]) for name in _SHOWN} if item.tier == PROCEDURAL else {}),
+        ).model_dump(exclude=None if item.tier == PROCEDURAL else _SHOWN)
         for item in items
     ]
     return {
@@ -273,32 +287,3 @@ def retrieved(
 
 def _notes(facts: FoundFacts) -> tuple[dict[str, object], ...]:
     return ({"tier": "semantic", "note": ELSEWHERE, "elsewhere": facts.elsewhere},) if facts.elsewhere else ()
-
-
-def _explained(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
-    """The best candidates before floor, collapse and budget, with the parts of their scores."""
-    return tuple(
-        {
-            "id": f"{candidate.view.agent_id}/{candidate.view.run_id}",
-            "tier": "episodic",
-            "score": _rounded(candidate.score),
-            "cosine_task": _rounded(candidate.cosine_task),
-            "cosine_digest": _rounded(candidate.cosine_digest),
-            "lexical": _rounded(candidate.lexical),
-            "strong": candidate.strong,
-            "passes": candidate.passes(floor),
-            "floor_score": _floor(floor.score),
-            "floor_cosine": _floor(floor.cosine),
-            "outcome": candidate.view.outcome.value,
-        }
-        for candidate in ranking.candidates[:EXPLAINED]
-    )
-
-
-def _floor(value: float) -> float | None:
-    """A floor that nothing can reach (there is none of this kind) is left out."""
-    return None if value >= NEVER else value
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(float(value), 4)

@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from agent_memory.domain.calibration import fact_floor
+from agent_memory.domain.calibration import fact_floor, procedure_floor
 from agent_memory.domain.errors import ConfigurationError, RefusedInputError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Model
 from agent_memory.domain.plain_text import plain
+from agent_memory.domain.procedures import ProcedureRules
 
 TIERS = ("episodic", "semantic", "procedural")
-DEPLOYED_TIERS = ("episodic", "semantic")
 MAX_TASK_CHARACTERS = 50_000
 MAX_EPISODES = 5
 MAX_FACTS = 20
+# Each is a read of its own at every bootstrap of that task type.
+MAX_ALIASES = 8
 MAX_CONTEXT_TOKENS = 100_000
 # The function ends at 30 seconds; what is left is for its answer.
 MAX_BUDGET_MS = 25_000
@@ -25,6 +27,15 @@ class FactRules(Model):
 
     floor: float = fact_floor("")
     ttl_days: int = 270
+
+
+class ProcedureRecallRules(Model):
+    """The deployment's part. *floor*: least likeness of the tasks when no type is named. *aliases*: by task type, the
+    types whose procedures serve it too, the most specific first."""
+
+    rules: ProcedureRules = ProcedureRules()
+    floor: float = procedure_floor("")
+    aliases: Mapping[str, tuple[str, ...]] = {}
 
 
 class RecallRules(Model):
@@ -40,19 +51,23 @@ class RecallRules(Model):
     max_context_tokens: int
     episode_floor: float = 0.0
     facts: FactRules = FactRules()
+    procedures: ProcedureRecallRules = ProcedureRecallRules()
     tiers_by_task_type: Mapping[str, tuple[str, ...]] = {}
     shared_agents: Mapping[str, tuple[str, ...]] = {}
 
 
 class RecallRequest(Model):
     """One question to memory. *agents*: the asking agent first, then those it may read. *user_id*: becomes a
-    pseudonym before anything is read with it."""
+    pseudonym before anything is read with it. *run_id*: when it is named, the run decides which trials it gets, however
+    often it asks."""
 
     tenant_id: str
     agent_id: str
     task: str
     agents: tuple[str, ...]
     tiers: tuple[str, ...]
+    task_type: str | None = None
+    run_id: str | None = None
     domain: str | None = None
     user_id: str | None = Field(default=None, repr=False)
     max_episodes: int
@@ -75,6 +90,8 @@ def recall_request(event: object, rules: RecallRules) -> RecallRequest:
         task=_task(event.get("task")),
         agents=_agents(tenant_id, agent_id, rules),
         tiers=_tiers(event.get("tiers"), task_type, rules),
+        task_type=task_type,
+        run_id=None if event.get("run_id") is None else identifier(event["run_id"], "run_id"),
         domain=_label(event, "domain"),
         user_id=user_identity(event.get("user_id")),
         max_episodes=_whole(event, "max_episodes", 0, MAX_EPISODES, rules.max_episodes),
@@ -93,6 +110,7 @@ def recall_rules(
     max_context_tokens: int,
     episode_floor: float,
     facts: FactRules | None = None,
+    procedures: ProcedureRecallRules | None = None,
     tiers_by_task_type: Mapping[str, object],
     shared_agents: Mapping[str, object],
 ) -> RecallRules:
@@ -114,9 +132,26 @@ def recall_rules(
         max_context_tokens=max_context_tokens,
         episode_floor=episode_floor,
         facts=facts or FactRules(),
+        procedures=procedures or ProcedureRecallRules(),
         tiers_by_task_type=tiers,
         shared_agents=shared,
     )
+
+
+def procedure_recall_rules(
+    rules: ProcedureRules, *, floor: float, aliases: Mapping[str, object]
+) -> ProcedureRecallRules:
+    """Read the settings of procedures in a recall. Raises ConfigurationError naming the setting that breaks a rule."""
+    named = {name: _names(value, "taskTypeAliases") for name, value in aliases.items()}
+    try:
+        for task_type in {*named, *(one for names in named.values() for one in names)}:
+            label(task_type, "taskTypeAliases")
+    except RefusedInputError as error:
+        raise ConfigurationError(f"{error}: it maps task types to lists of task types") from None
+    longest = max(map(len, named.values()), default=0)
+    if longest > MAX_ALIASES:
+        raise ConfigurationError(f"taskTypeAliases must map a task type to at most {MAX_ALIASES} others")
+    return ProcedureRecallRules(rules=rules, floor=floor, aliases=named)
 
 
 def _task(value: object) -> str:
@@ -145,7 +180,7 @@ def _agents(tenant_id: str, agent_id: str, rules: RecallRules) -> tuple[str, ...
 def _tiers(value: object, task_type: str | None, rules: RecallRules) -> tuple[str, ...]:
     if value is None:
         by_type = rules.tiers_by_task_type
-        return by_type.get(task_type or "*", by_type.get("*", DEPLOYED_TIERS))
+        return by_type.get(task_type or "*", by_type.get("*", TIERS))
     rule = f"must be a list of one or more of {', '.join(TIERS)}"
     if not isinstance(value, list) or not value:
         raise RefusedInputError("tiers", rule)

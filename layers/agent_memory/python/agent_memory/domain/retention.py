@@ -3,16 +3,21 @@
 from agent_memory.domain.models import Model, Outcome
 
 DAY_SECONDS = 86_400
-# DynamoDB TTL deletes without an archive, so the nightly plan must see an episode before that.
+HOUR_SECONDS = 3_600
 ARCHIVE_BEFORE_EXPIRY_DAYS = 3
 # An event can be delivered again from a dead letter queue or a client's outbox long after its episode is gone.
 LEDGER_GRACE_DAYS = 30
 
 
 class RetentionRules(Model):
-    """A deployment's retention in days."""
+    """A deployment's retention in days.
+
+    DynamoDB TTL deletes without an archive, so the night sees an episode *archive_before_expiry_hours* before that.
+    """
 
     memory_ttl_days: int = 90
+    summary_ttl_days: int = 45
+    archive_before_expiry_hours: int = ARCHIVE_BEFORE_EXPIRY_DAYS * 24
     failed_retention_days: int = 7
     parked_days: int = 30
     transcript_days: int = 3
@@ -43,9 +48,14 @@ def ledger_expires_at(rules: RetentionRules, *, now: int) -> int:
     return now + (rules.memory_ttl_days + rules.parked_days + LEDGER_GRACE_DAYS) * DAY_SECONDS
 
 
+def archived_from(expiry: int, rules: RetentionRules) -> int:
+    """When the night archives what expires at *expiry*."""
+    return expiry - rules.archive_before_expiry_hours * HOUR_SECONDS
+
+
 def removal_due_at(ended_at: int, outcome: Outcome, expiry: int, rules: RetentionRules) -> int:
     """The latest time at which the nightly plan must look at an episode, however relevant it is."""
-    before_expiry = expiry - ARCHIVE_BEFORE_EXPIRY_DAYS * DAY_SECONDS
+    before_expiry = archived_from(expiry, rules)
     if outcome is Outcome.FAILED:
         return min(before_expiry, ended_at + rules.failed_retention_days * DAY_SECONDS)
     return before_expiry

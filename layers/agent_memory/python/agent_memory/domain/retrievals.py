@@ -1,14 +1,17 @@
 """The Memory Retrieved event: what a bootstrap returned, in our own words, checked all the same."""
 
+import re
 from collections.abc import Mapping
 
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import instant
-from agent_memory.domain.keys import identifier, tenant_identifier
+from agent_memory.domain.keys import identifier, label, tenant_identifier
 from agent_memory.domain.models import Model, RetrievedMemory
+from agent_memory.domain.procedures import PROCEDURAL
 from agent_memory.domain.retention import DAY_SECONDS
 
 EPISODIC = "episodic"
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Retrieval(Model):
@@ -43,6 +46,13 @@ def _item(item: object) -> RetrievedMemory:
     if not isinstance(item, Mapping) or not isinstance(item.get("memory_id"), str):
         raise RefusedInputError("items", "must be objects with memory_id, tier, agent_id and run_id")
     tier = identifier(item.get("tier"), "items.tier")
+    if tier == PROCEDURAL:
+        steps = item.get("steps_sha256")
+        if not isinstance(steps, str) or not _HASH.fullmatch(steps):
+            raise RefusedInputError("items.steps_sha256", "must be 64 hex digits")
+        memory_id = identifier(item["memory_id"], "items.memory_id")
+        task_type = label(item.get("task_type"), "items.task_type")
+        return RetrievedMemory(memory_id=memory_id, tier=tier, task_type=task_type, steps_sha256=steps)
     if tier != EPISODIC:
         # A fact is nobody's run.
         return RetrievedMemory(memory_id=identifier(item["memory_id"], "items.memory_id"), tier=tier)

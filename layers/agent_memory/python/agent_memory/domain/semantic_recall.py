@@ -16,10 +16,9 @@ from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactState
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery, Passages
 from agent_memory.domain.models import FactScope, Vector
 from agent_memory.domain.ports import Facts, Knowledge, UserRefs
-from agent_memory.domain.quarantine import gives_orders, shown_id
+from agent_memory.domain.quarantine import GIVES_ORDERS, gives_orders, shown_id
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
-from agent_memory.domain.retention import DAY_SECONDS
 
 # Some of what is found may turn out to be withdrawn or expired.
 WIDER = 3
@@ -28,7 +27,6 @@ AT_ONCE = 8
 # Shares of the budget by which the facts, and what is asked about them then, must be there.
 FACTS_BY, ABOUT_BY = 0.9, 0.95
 ELSEWHERE = "domain_matched_nothing"
-GIVES_ORDERS = "gives_orders"
 Source = Literal["knowledge_base", "fast_path"]
 
 
@@ -161,7 +159,8 @@ class SemanticRecall:
             return fact.state.value
         if fact.state not in BELIEVED:
             return "not_believed"
-        expired = not fact.pinned and fact.last_confirmed_at + self._rules.ttl_days * DAY_SECONDS <= self._now
+        due = fact.due_at(self._rules.ttl_days)
+        expired = due is not None and due <= self._now
         past = fact.valid_until is not None and fact.valid_until <= self._now
         if expired or past:
             return "expired"

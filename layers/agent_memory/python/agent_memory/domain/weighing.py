@@ -1,0 +1,176 @@
+"""The blast radius: a night that would remove too much of a tenant leaves that tenant alone until a person agrees."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from agent_memory.domain.keys import night_prefix, plan_key, room_prefix, slice_key
+from agent_memory.domain.lifecycle import (
+    REMOVING,
+    Action,
+    FactSlice,
+    LifecycleRun,
+    NightTicket,
+    Plan,
+    PlanItem,
+    PlanSlice,
+    TenantPlan,
+)
+from agent_memory.domain.lifecycle_ports import Approval, EpisodeDates, NightFiles, TenantNotes
+from agent_memory.domain.models import Model
+from agent_memory.domain.retention import DAY_SECONDS
+
+SLICES_A_CALL = 1_000
+# A model is asked for each group, and a function has a quarter of an hour.
+GROUPS_A_SLICE = 10
+NIGHTS_A_LIFE = 2
+
+
+class BlastRules(NamedTuple):
+    """How much of a tenant's memories one night may remove. *unread_days*: how long an unread memory lives."""
+
+    share: float = 0.2
+    ceiling: float = 0.5
+    begin: int = 50
+    unread_days: float = 34.2
+
+
+class TenantDoors(NamedTuple):
+    """What counting one tenant's memories touches."""
+
+    notes: TenantNotes
+    dates: EpisodeDates
+
+
+class WeighDoors(NamedTuple):
+    """What weighing touches. *tenant*: the doors of a tenant, on its own credentials."""
+
+    files: NightFiles
+    tenant: Callable[[str], TenantDoors]
+
+
+class _WeighWork(Model):
+    after: str = ""
+
+
+def allowed_share(run: LifecycleRun, rules: BlastRules) -> float:
+    """The share of a tenant's memories that may go: more after nights that were missed, never more than the ceiling."""
+    days = (run.now - run.since) / DAY_SECONDS if run.since else 1.0
+    return min(rules.ceiling, max(rules.share, NIGHTS_A_LIFE * days / rules.unread_days))
+
+
+def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: Sequence[Approval]) -> NightTicket:
+    """Weigh some tenants' parts and write what may be done of them; `more` until all are, then `go` or `plan_only`."""
+    run, files = ticket.run, doors.files
+    work = _WeighWork.model_validate(ticket.work) if ticket.work else _WeighWork()
+    keys = files.keys(room_prefix(run.run_id, "plan"), after=work.after)
+    rooms = dict(ticket.rooms)
+    for tenant_id, mine in _by_tenant(keys):
+        slices = files.get_many(mine, PlanSlice)
+        weighed = weighed_tenant(tenant_id, slices, run, doors, rules, approvals)
+        files.put(_tenant_key(run.run_id, tenant_id), weighed)
+        if not run.dry_run:
+            parts = [part for one in slices for part in _parts(one, held=weighed.held is not None)]
+            files.put_many((slice_key(run.run_id, room, tenant_id, part.name), part) for room, part in parts)
+            rooms |= {room: "some" for room, _ in parts}
+        work = work.model_copy(update={"after": mine[-1]})
+        if keys.index(mine[-1]) >= SLICES_A_CALL:
+            break
+    if keys and work.after != keys[-1]:
+        return ticket.decided("more", rooms=rooms, work=work.model_dump())
+    _write_plan(run, files)
+    return ticket.decided("plan_only" if run.dry_run else "go", rooms=rooms, work=None)
+
+
+def _by_tenant(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Keys of a room are in order, so a tenant's lie together."""
+    mine: list[str] = []
+    for key in keys:
+        if mine and _tenant_of(mine[-1]) != _tenant_of(key):
+            yield _tenant_of(mine[-1]), mine
+            mine = []
+        mine.append(key)
+    if mine:
+        yield _tenant_of(mine[-1]), mine
+
+
+def _tenant_of(key: str) -> str:
+    return key.split("/")[-2]
+
+
+def weighed_tenant(
+    tenant_id: str,
+    slices: Sequence[PlanSlice],
+    run: LifecycleRun,
+    doors: WeighDoors,
+    rules: BlastRules,
+    approvals: Sequence[Approval],
+) -> TenantPlan:
+    """What the night would do in one tenant, and whether it may."""
+    counts = _counts(slices)
+    removed = _removed(slices)
+    plan = TenantPlan(tenant_id=tenant_id, counts=counts, removed=removed)
+    if run.changed and removed:
+        return plan.model_copy(update={"held": "changed_settings"})
+    share = allowed_share(run, rules)
+    approved = max((a.removed.get(tenant_id, 0) for a in approvals if a.settings_hash == run.settings_hash), default=0)
+    # So few are within the share of any store that the rule applies to.
+    if removed - approved <= rules.share * rules.begin:
+        return plan
+    mine = doors.tenant(tenant_id)
+    total = sum(mine.dates.live(agent, now=run.now) for agent in mine.notes.agents())
+    limit = share * total
+    held = "blast_radius" if total >= rules.begin and removed - approved > limit else None
+    return plan.model_copy(update={"total": total, "limit": limit, "held": held})
+
+
+def _counts(slices: Iterable[PlanSlice]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for one in slices:
+        counts.update(item.action.value for item in one.items)
+        for group in one.groups:
+            counts[group.action.value] += len(group.items)
+            counts["groups"] += 1
+    return dict(counts)
+
+
+def _removed(slices: Sequence[PlanSlice]) -> int:
+    """Memories that would be gone. Evictions count only beyond what was stored since the last night."""
+    removed = 0
+    for one in slices:
+        leaving = [item for item in one.items if item.action in REMOVING and item.counts]
+        evictions = sum(item.action is Action.EVICT for item in leaving)
+        removed += len(leaving) - min(evictions, one.stored)
+        for group in one.groups:
+            survivors = 1 if group.action is Action.COLLAPSE else 0
+            removed += len(group.items) - survivors
+    return removed
+
+
+def _parts(one: PlanSlice, *, held: bool) -> Iterator[tuple[str, PlanSlice]]:
+    """What may be done of a slice, by room. Of a tenant that is held only what expires, and that is only archived."""
+    expiring = tuple(item for item in one.items if item.action is Action.EXPIRE)
+    if expiring:
+        yield "expire", _part(one, one.name, items=expiring, archive_only=held)
+    if held:
+        return
+    going: tuple[PlanItem, ...] = tuple(item for item in one.items if item.action in (Action.PRUNE, Action.EVICT))
+    if going:
+        yield "prune", _part(one, one.name, items=going)
+    for number, start in enumerate(range(0, len(one.groups), GROUPS_A_SLICE)):
+        yield "merge", _part(one, f"{one.name}-{number:03d}", groups=one.groups[start : start + GROUPS_A_SLICE])
+
+
+def _part(one: PlanSlice, name: str, **held: object) -> PlanSlice:
+    return PlanSlice.model_validate({"tenant_id": one.tenant_id, "name": name, **held})
+
+
+def _tenant_key(run_id: str, tenant_id: str) -> str:
+    return f"{night_prefix(run_id)}tenants/{tenant_id}.json"
+
+
+def _write_plan(run: LifecycleRun, files: NightFiles) -> None:
+    tenants = files.get_many(files.keys(f"{night_prefix(run.run_id)}tenants/"), TenantPlan)
+    facts = files.get_many(files.keys(room_prefix(run.run_id, "facts")), FactSlice)
+    due = sum(len(one.facts) for one in facts)
+    files.put(plan_key(run.run_id), Plan(run=run, tenants=tuple(tenants), facts_due=due))

@@ -1,0 +1,81 @@
+"""What merging, restoring and the facts' part of a night are made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from agent_memory.domain.fact_confirming import ConfirmDoors, ConfirmRules
+from agent_memory.domain.fact_expiry import ExpiryDoors
+from agent_memory.domain.lifecycle import LifecycleRun
+from agent_memory.domain.merge_facts import observe
+from agent_memory.domain.merging import MergeDoors, MergeRules
+from agent_memory.domain.models import Episode
+from agent_memory.domain.privacy import scrub_texts
+from agent_memory.domain.procedure_flagging import FlagDoors, ProcedureFlags
+from agent_memory.domain.restoring import RestoreDoors, RestoreRules
+from agent_memory.wiring import services
+from agent_memory.wiring_lifecycle import NightServices
+
+
+class MergeServices(NightServices):
+    """The night's services, for what changes memories into others."""
+
+    def merge_rules(self, run: LifecycleRun) -> MergeRules:
+        """By what *run* merges memories."""
+        s = self.own.settings
+        return MergeRules(night=self.rules(run), max_tokens=s.summarise_max_tokens, review_days=s.undo_days)
+
+    def merge_doors(self, tenant_id: str, run: LifecycleRun, late: Callable[[], bool]) -> MergeDoors:
+        """What merging memories of one tenant touches."""
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        return MergeDoors(
+            files=own.night_files,
+            shelf=tenant.episode_shelf,
+            archive=tenant.archive,
+            notes=tenant.agent_notes,
+            embedder=own.embedder,
+            scrub=lambda texts: scrub_texts(texts, own.detector, own.privacy_policy),
+            model=own.summariser,
+            guardrail=own.guardrail,
+            observe=partial(self._observe, tenant_id, run.now),
+            late=late,
+        )
+
+    def restore_doors(self, tenant_id: str, late: Callable[[], bool] = lambda: False) -> RestoreDoors:
+        """What bringing memories of one tenant back touches."""
+        tenant = self.own.tenant(tenant_id)
+        shelf = tenant.fact_shelf(self.own.dirty)
+        return RestoreDoors(self.own.night_files, tenant.archive, tenant.episode_shelf, shelf, late)
+
+    @property
+    def restore_rules(self) -> RestoreRules:
+        """How long what left can be brought back."""
+        return RestoreRules(undo_days=self.own.settings.undo_days, retention=self.own.retention_rules)
+
+    def expiry_doors(self, tenant_id: str) -> ExpiryDoors:
+        """What expiring facts of one tenant touches."""
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        shelf = tenant.fact_shelf(own.dirty)
+        return ExpiryDoors(
+            own.night_files, shelf, tenant.documents, tenant.archive, own.dirty, tenant.agent_notes, own.rest
+        )
+
+    def flag_doors(self, late: Callable[[], bool]) -> FlagDoors:
+        """What flagging procedures touches."""
+        return FlagDoors(self.own.night_files, self.own.registry.all, self.procedure_flags, late)
+
+    def procedure_flags(self, tenant_id: str) -> ProcedureFlags | None:
+        """The procedures of a tenant, as the night flags them; None: this release keeps no procedures."""
+        return None
+
+    def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        doors = ConfirmDoors(
+            tenant.facts, tenant.documents, tenant.claims, own.dirty, own.embedder, own.judge, own.rest, own.now
+        )
+        rules = ConfirmRules(own.settings, own.retention_rules)
+        return observe(summary, sources, doors, rules, min_run_confidence=own.settings.run_min_confidence, now=now)
+
+
+def merge_services() -> MergeServices:
+    """The services of a function that merges."""
+    return MergeServices(services())
