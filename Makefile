@@ -7,7 +7,7 @@ ENV ?= dev
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 unexport PYTHONPATH
 
-.PHONY: help demo demo-llm test check fix synth local-up local-down local-install bench clean lock
+.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench clean lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ local-down: $(READY) ## stop the laptop runtime; its state stays
 
 demo: local-up ## two runs end, the third run remembers
 	@$(BIN)/agent-memory --env local demo
+
+example: local-up ## an agent reviews two contracts, the second time with what the first taught it (MODEL=openai:NAME BASE_URL=...)
+	@$(BIN)/python -m examples.contract_review --env local $(if $(MODEL),--model $(MODEL)) $(if $(BASE_URL),--base-url $(BASE_URL))
 
 demo-llm: local-install ## the same with a real chat model on this machine (downloads about 1.2 GB once)
 	@$(BIN)/python -m local llm-install
@@ -59,7 +62,7 @@ synth: $(READY) ## templates for ENV=dev|staging|prod|local into cdk.out/ENV (CO
 	@CDK_OUTDIR=cdk.out/$(ENV) $(BIN)/python app.py $(if $(CONTEXT),$(foreach pair,$(CONTEXT),-c $(pair))) -c env=$(ENV)
 	@echo "cdk.out/$(ENV)"
 
-bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|poisoning, DATA=folder with the public data
+bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|working-memory|poisoning, DATA=folder with the public data
 	@test -n "$(NAME)" || { echo "say which: make bench NAME=burst DATA=folder"; exit 2; }
 	@PYTHONPATH=layers/agent_memory/python:.:tests $(BIN)/python -m benchmarks.$(subst -,_,$(NAME)) $(if $(DATA),--data $(DATA))
 

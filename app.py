@@ -18,6 +18,7 @@ from aws_cdk import cx_api
 from stacks.access import AccessStack
 from stacks.consolidation import ConsolidationStack
 from stacks.knowledge import KnowledgeStack
+from stacks.lifecycle import LifecycleStack
 from stacks.rules import DeploymentError
 from stacks.stateful import ROOMS, ReplacementError, refuse_replacements
 from stacks.storage import StorageStack
@@ -38,7 +39,13 @@ def build(context: Mapping[str, Any], *, outdir: str | None = None) -> tuple[cdk
     asked = app.node.get_all_context()
     deployment = stacks.settings.deployment_from(_with_geography(asked), asked["envs"])
     knowledge = {"knowledge": KnowledgeStack} if deployment.makes_knowledge_base else {}
-    kinds = {"storage": StorageStack, **knowledge, "consolidation": ConsolidationStack, "access": AccessStack}
+    kinds = {
+        "storage": StorageStack,
+        **knowledge,
+        "consolidation": ConsolidationStack,
+        "lifecycle": LifecycleStack,
+        "access": AccessStack,
+    }
     rooms: dict[str, cdk.Stack] = {}
     for room, kind in kinds.items():
         name = f"agent-memory-{deployment.env}-{room}"

@@ -1,5 +1,6 @@
 """A run starts: the bootstrap function, what operators may do, and the names that clients look up."""
 
+import json
 from collections.abc import Mapping
 
 import aws_cdk as cdk
@@ -174,6 +175,7 @@ class AccessStack(cdk.Stack):
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,
             "user-key-secret": names.user_key_secret,
+            "working-memory": json.dumps(self._deployment.working_memory()),
         }
         for name in contract.PARAMETER_NAMES:
             ssm.StringParameter(

@@ -54,7 +54,7 @@ def _environment(folder: str, deployment: Deployment) -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": folder,
         "POWERTOOLS_METRICS_NAMESPACE": contract.METRICS_NAMESPACE,
     }
-    return deployment.runtime_environment() | powertools
+    return deployment.function_environment() | powertools
 
 
 class MemoryFunction(lambda_.Function):

@@ -35,6 +35,7 @@ RUNTIME_KEYS: Final = (
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
     "summariseMaxTokens", "guardrailId",
+    "prefetchMinutes",
 )  # fmt: skip
 
 # The parameters that the knowledge stack publishes for the other stacks.
@@ -66,6 +67,7 @@ class Deployment(BaseModel):
     parked_alarm_days: Days = 7
     undo_days: Days = 30
     context_days: Days = 7
+    prefetch_minutes: Annotated[int, Field(ge=1, le=1440)] = 60
     transcript_days: Days = 3
     intake_days: Annotated[int, Field(ge=1, le=14)] = 1
     dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4
@@ -202,13 +204,25 @@ class Deployment(BaseModel):
     def knowledge_base_arn(self) -> str:
         return self.names.arn("bedrock", f"knowledge-base/{self.knowledge_ids()['knowledgeBaseId']}")
 
+    def function_environment(self) -> dict[str, str]:
+        """The AGENT_MEMORY_* variables of a function: what differs from the defaults that the functions have as well,
+        because Lambda takes 4 KB of variables at most."""
+        defaults = {
+            environment_variable(key): as_text(type(self).model_fields[_FIELDS[key]].default) for key in RUNTIME_KEYS
+        }
+        return {key: value for key, value in self.runtime_environment().items() if defaults.get(key) != value}
+
     def runtime_environment(self) -> dict[str, str]:
-        """The AGENT_MEMORY_* variables of every function, as text; the same dict goes to the operators."""
+        """Every AGENT_MEMORY_* variable, as text: what the operators' command is told."""
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
         models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
         values |= {"environment": self.env, **models, **self.names.for_functions()}
         values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
+
+    def working_memory(self) -> dict[str, int]:
+        """The rules of working memory, as agents read them."""
+        return {"trigger": self.compress_from_messages, "keep": self.keep_messages, "ceiling": self.max_messages}
 
     def warnings(self) -> list[str]:
         """What is allowed and probably not meant."""

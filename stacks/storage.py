@@ -15,6 +15,7 @@ from stacks.wildcards import acknowledge
 
 TEXT = dynamodb.AttributeType.STRING
 NUMBER = dynamodb.AttributeType.NUMBER
+HOURS_A_DAY = 24
 
 
 def _key(name: str, kind: dynamodb.AttributeType = TEXT) -> dynamodb.Attribute:
@@ -82,8 +83,10 @@ class StorageStack(cdk.Stack):
         self._bucket("Transcripts", names.transcripts_bucket, lifecycle=_forgetting(asked.transcript_days))
         self._bucket("Parked", names.parked_bucket, lifecycle=_forgetting(asked.parked_days))
         self._bucket("Knowledge", names.knowledge_bucket, lifecycle=_keeping(asked.undo_days))
-        # What a night removed can be brought back from here, and is gone for good afterwards.
-        self._bucket("Archive", names.archive_bucket, lifecycle=_forgetting(asked.undo_days))
+        # What a night removed can be brought back from here, and is gone for good afterwards. A copy may be made
+        # some days before TTL takes what it is of.
+        ahead = -(-asked.archive_before_expiry_hours // HOURS_A_DAY)
+        self._bucket("Archive", names.archive_bucket, lifecycle=_forgetting(asked.undo_days + ahead))
 
     def _table(
         self,

@@ -6,7 +6,8 @@ from typing import Any
 from agent_memory.cold_start import loaded
 from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import RefusedInputError
-from agent_memory.domain.recall import Recall, RecallDoors
+from agent_memory.domain.prefetching import Desk, PrefetchDoors
+from agent_memory.domain.recall import RecallDoors
 from agent_memory.domain.recall_request import recall_request
 from agent_memory.domain.semantic_recall import FactDoors
 from agent_memory.wiring import open_for_recall, services
@@ -26,8 +27,7 @@ def handler(event: Any, context: object) -> dict[str, Any]:
         metrics.add_metric(name="RecallsRefused", unit="Count", value=1)
         return {"error": {"field": refused.field, "rule": refused.rule, "message": str(refused)}}
     budget = Budget(request.budget_ms, own.clock)
-    recall = Recall(request, _doors_to(request.tenant_id), budget, now=own.now(), rules=own.recall_rules)
-    found = recall.answer(f"c-{uuid.uuid4()}")
+    found = _desk_of(request.tenant_id).answer(request, budget, f"c-{uuid.uuid4()}")
     for name, value in found.counts().items():
         metrics.add_metric(name=name, unit="Count", value=value)
     ids = {"tenant_id": request.tenant_id, "agent_id": request.agent_id, "context_id": found.context_id}
@@ -35,8 +35,11 @@ def handler(event: Any, context: object) -> dict[str, Any]:
     return found.model_dump(mode="json", exclude_none=True)
 
 
-def _doors_to(tenant_id: str) -> RecallDoors:
+def _desk_of(tenant_id: str) -> Desk:
     own = services()
     facts = FactDoors(lambda: own.tenant(tenant_id).facts, lambda: own.knowledge, lambda: own.user_refs)
     episodes, procedures = lambda: own.tenant(tenant_id).episodes, lambda: own.tenant(tenant_id).procedures
-    return RecallDoors(episodes, lambda: own.embedder, own.publish, facts, procedures)
+    recall = RecallDoors(episodes, lambda: own.embedder, own.publish, facts, procedures)
+    prefetch = PrefetchDoors(lambda: own.tenant(tenant_id).prefetches, lambda: own.user_refs)
+    keep = own.settings.prefetch_minutes
+    return Desk(recall, prefetch, rules=own.recall_rules, now=own.now(), keep_minutes=keep)

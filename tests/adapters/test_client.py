@@ -333,7 +333,7 @@ def test_a_detail_of_ones_own_is_handed_over_with_what_it_says(world: StandIn) -
 
 def test_every_public_name_has_a_docstring_with_an_example() -> None:
     public = [getattr(client_module, name) for name in client_module.__all__]
-    methods = [AgentMemory.recall, AgentMemory.end_run]
+    methods = [AgentMemory.recall, AgentMemory.prefetch, AgentMemory.end_run]
     for thing in [*public, *methods]:
         assert "Example:" in (inspect.getdoc(thing) or ""), thing
 

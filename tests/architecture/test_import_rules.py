@@ -13,6 +13,10 @@ PLANTED = {
     "lambdas/accept_run/handler.py": "import lambdas.bootstrap.handler\n",
     "layers/agent_memory/python/agent_memory/domain/keys.py": "import boto3\n",
     "layers/agent_memory/python/agent_memory/client.py": "import agent_memory.aws.bus\n",
+    "layers/agent_memory/python/agent_memory/deployment.py": "import langgraph.graph\n",
+    "layers/agent_memory/python/agent_memory/domain/recall.py": "import langchain.agents\n",
+    "layers/agent_memory/python/agent_memory/cli/screen.py": "import mcp\n",
+    "layers/agent_memory/python/agent_memory/langgraph/__init__.py": "import agent_memory.aws.bus\n",
     "stacks/settings.py": "import agent_memory.domain.keys\n",
     "layers/agent_memory/python/agent_memory/wiring.py": "import local.runtime\n",
 }

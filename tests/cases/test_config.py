@@ -1,12 +1,11 @@
 """Faults of configuration: what an operator types must mean what it says, or be refused."""
 
-import json
 from typing import Any
 
 import pytest
 from agent_memory.contract import environment_variable
 from agent_memory.settings import settings_from
-from support.deployments import NO_BUNDLING, a_deployment, functions, resources, templates
+from support.deployments import NO_BUNDLING, a_deployment, flat, functions, resources, templates
 
 from app import build, committed_context, main
 from stacks.rules import EMBEDDING_DIMENSIONS, DeploymentError
@@ -122,13 +121,9 @@ def test_a_change_of_model_without_its_dimension_is_refused() -> None:
 
 @pytest.mark.case("cf-h07")
 def test_reader_and_writer_are_told_one_model_and_one_dimension() -> None:
-    told = {
-        json.dumps(
-            [
-                f["Environment"]["Variables"][environment_variable(k)]
-                for k in ("embeddingModelId", "embeddingDimensions")
-            ]
-        )
-        for f in functions("prod").values()
-    }
-    assert told == {'["amazon.titan-embed-text-v2:0", "512"]'}
+    told = set()
+    for function in functions("prod").values():
+        variables = {key: flat(value) for key, value in function["Environment"]["Variables"].items()}
+        read = settings_from(variables)
+        told.add((read.embedding_model_id, read.embedding_dimensions))
+    assert told == {("amazon.titan-embed-text-v2:0", 512)}

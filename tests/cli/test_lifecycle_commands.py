@@ -278,3 +278,20 @@ def test_wrong_usage_is_a_sentence(
 ) -> None:
     assert run(*words) == code
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_hold_keeps_nights_off_until_it_is_released(
+    account: AwsAccount, nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remembered(account, 1, age_days=40)
+    assert asked(capsys, "hold", "-t", TENANT, "--agent", AGENT) == {
+        "tenant_id": TENANT, "agent_id": AGENT, "held": True,
+    }  # fmt: skip
+    assert asked(capsys, "holds", "-t", TENANT) == [{"tenant_id": TENANT, "agent_id": AGENT}]
+    run("run")
+    assert len(account.episodes()) == 1
+    assert asked(capsys, "release", "-t", TENANT, "--agent", AGENT)["held"] is False
+    assert run("release", "-t", TENANT, "--agent", AGENT) != 0
+    at(account, NOW + DAY)
+    run("run")
+    assert account.episodes() == []

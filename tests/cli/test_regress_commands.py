@@ -140,6 +140,7 @@ def test_the_report_of_a_night_shows_each_case_before_and_after(
         ("add", "move", "--from", "cases.jsonl"),
         ("add", "--from", "no-such-file.jsonl"),
         ("add", "a b", *ADD),
+        ("remove", "a#b"),
         ("add", "move", *ADD, "--minimum", "7"),
         ("add", "move", *ADD, "--scorer", "agentcore"),
     ],

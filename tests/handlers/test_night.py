@@ -148,6 +148,16 @@ def test_agents_on_hold_are_left_alone(account: AwsAccount) -> None:
     assert left(account) == set()
 
 
+def test_what_expires_on_hold_is_archived_because_ttl_knows_no_holds(account: AwsAccount) -> None:
+    keep_all(account, an_old_episode("soon-1", 88))
+    account.services.tenant(TENANT).agent_notes.hold("*", now=NOW)
+    a_night_passes(account)
+    assert (archived(account), left(account)) == (1, {"soon-1"})
+    at(account, NOW + 3 * DAY_SECONDS)
+    a_night_passes(account)
+    assert left(account) == {"soon-1"}
+
+
 def test_beyond_the_cap_the_least_relevant_go_and_the_pinned_stay(account: AwsAccount) -> None:
     settings_change(account, max_episodes_per_agent=3)
     old = [an_old_episode(f"run-{days}", days, decays_at=NOW + 9 * DAY_SECONDS) for days in (1, 2, 3, 4, 5)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from agent_memory.domain.archive import put_away
 from agent_memory.domain.errors import RefusedInputError
-from agent_memory.domain.examining import judged
+from agent_memory.domain.examining import doubles, evicted, judged
 from agent_memory.domain.keys import result_key, slice_key
 from agent_memory.domain.lifecycle import Action, Reason, SliceResult, TenantSlice
 from agent_memory.domain.restoring import restore_memory, restore_run
@@ -162,6 +162,22 @@ def test_near_duplicates_come_back_beside_their_survivor(account: AwsAccount) ->
     merged_without_a_model(account, planned(episodes, Action.COLLAPSE))
     assert runs_left(account) == ["r-0"]
     rolled_back(account)
+    assert runs_left(account) == ["r-0", "r-3"]
+
+
+def test_a_twin_that_was_brought_back_is_not_collapsed_again_at_once(account: AwsAccount) -> None:
+    episodes = [an_old_episode(number) for number in (0, 3)]
+    for episode in episodes:
+        account.services.tenant(TENANT).episodes.put(episode)
+    merged_without_a_model(account, planned(episodes, Action.COLLAPSE))
+    assert restored(f"{AGENT}/r-3", now=NOW) == "restored"
+    both = [account.services.tenant(TENANT).episodes.get(AGENT, run) for run in ("r-0", "r-3")]
+    rules = merge_services().rules(a_night())
+    assert doubles([one for one in both if one], rules, now=NOW + DAY) == ()
+    # Nor does the cap of its agent take it, low as its relevance is.
+    assert [item.run_id for item in evicted([one for one in both if one], 2, rules, now=NOW + DAY)] == ["r-0"]
+    part = planned(episodes, Action.COLLAPSE, Reason.NEAR_DUPLICATE).model_copy(update={"name": "0002"})
+    merged_without_a_model(account, part)
     assert runs_left(account) == ["r-0", "r-3"]
 
 

@@ -20,7 +20,7 @@ def rules(draw: st.DrawFn) -> DecayRules:
         w_access=access,
         w_frequency=frequency,
         max_access_baseline=draw(st.integers(1, 200)),
-        threshold=draw(st.floats(0.02, 0.98)) * (recency + access),
+        threshold=max(0.01, draw(st.floats(0.02, 0.98)) * (recency + access)),
         prune_days=draw(st.floats(1, 365)),
         calibration=draw(st.sampled_from(["standard", "exact"])),
     )
@@ -63,6 +63,43 @@ def test_a_read_never_brings_the_deadline_forward(
     before = below_threshold_at(ended, reads, accessed, decay, now=NOW)
     after = below_threshold_at(ended, reads + more, NOW, decay, now=NOW)
     assert after is None or (before is not None and after >= before)
+
+
+@given(rules(), ages, ages, counts, st.integers(1, 50), st.integers(0, 400 * DAY_SECONDS))
+def test_relevance_is_monotone_in_access(
+    decay: DecayRules, age: int, unread: int, reads: int, more: int, later: int
+) -> None:
+    ended, accessed, then = NOW - age, NOW - min(unread, age), NOW + later
+    before = relevance(ended, reads, accessed, decay, now=then)
+    assert relevance(ended, reads + more, accessed, decay, now=then) >= before
+    assert relevance(ended, reads, NOW, decay, now=then) >= before - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"w_recency": 0.5}, "must sum to 1, got 1.1"),
+        ({"threshold": 0.009}, "at least 0.01 and below w_recency"),
+        ({"threshold": 0.75}, "below w_recency .* w_access = 0.75, got 0.75"),
+        ({"w_recency": -0.1, "w_access": 0.85}, "w_recency"),
+        ({"prune_days": 0}, "prune_days"),
+        ({"max_access_baseline": 0}, "max_access_baseline"),
+        ({"calibration": "sometimes"}, "calibration"),
+        ({"w_frequency": float("nan")}, "w_frequency|sum"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_by_name(wrong: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        DecayRules.model_validate(wrong)
+
+
+@given(rules())
+def test_an_unread_memory_lasts_as_many_days_as_the_rules_say(decay: DecayRules) -> None:
+    due = below_threshold_at(NOW, 0, None, decay, now=NOW)
+    assert due is not None
+    assert due - NOW == pytest.approx(decay.unread_days * DAY_SECONDS, abs=1.5)
+    if decay.calibration == "exact":
+        assert decay.unread_days == pytest.approx(decay.prune_days)
 
 
 @given(st.integers(0, 10**12), st.one_of(st.none(), st.integers(-(10**12), 10**12)), st.integers(-5, 10**9))

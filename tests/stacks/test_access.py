@@ -37,7 +37,8 @@ def test_operators_start_an_ingestion_and_note_what_changed_and_never_ask_the_kn
     statements = [s for key, s in allow_statements(templates({"env": "prod"})["access"]) if key.startswith("Operator")]
     by_actions = {tuple(as_list(s["Action"])): s for s in statements}
     started = [flat(arn) for arn in as_list(by_actions[("states:StartExecution",)]["Resource"])]
-    assert [arn.split(":")[-1] for arn in started] == ["agent-memory-consolidation-prod", "agent-memory-ingestion-prod"]
+    machines = [f"agent-memory-{name}-prod" for name in ("consolidation", "ingestion", "lifecycle")]
+    assert [arn.split(":")[-1] for arn in started] == machines
     keys = by_actions[("dynamodb:PutItem",)]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
     assert keys == ["registry#dirty"]
     # The embedding model alone: a fact that is let out of quarantine is embedded.

@@ -47,6 +47,7 @@ def test_somebody_hears_of_a_fact_of_another_tenant_and_of_failed_documents() ->
         ("CrossTenantResults", "bootstrap"),
         ("CrossTenantResults", "fact_confirmation"),
         ("CrossTenantResults", "ingestion"),
+        ("CrossTenantResults", "regression_cases"),
         ("IngestionDocumentsFailed", "ingestion"),
         ("IngestionJobsFailed", "ingestion"),
     }

@@ -17,6 +17,7 @@ INTAKE = {
     "sqs:GetQueueUrl",
     "sqs:ReceiveMessage",
 }
+NIGHT_FILES = {"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
 MAY = {
     "accept_run": INTAKE
     | {
@@ -28,7 +29,7 @@ MAY = {
     },
     "consolidation": {"bedrock:InvokeModel"},
     "pii_scrubbing": {"comprehend:DetectPiiEntities"},
-    "store_episode": {"bedrock:InvokeModel"},
+    "store_episode": {"bedrock:InvokeModel", "dynamodb:PutItem"},
     "fact_confirmation": {"bedrock:InvokeModel", "bedrock:Retrieve", "dynamodb:PutItem"},
     "ingestion": {
         "bedrock:GetIngestionJob",
@@ -50,6 +51,16 @@ MAY = {
         "comprehend:DetectPiiEntities",
         "secretsmanager:GetSecretValue",
     },
+    "decay": NIGHT_FILES
+    | {"dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"},
+    "examine_memories": NIGHT_FILES,
+    "prune_memories": NIGHT_FILES,
+    "merge_memories": NIGHT_FILES | {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "dynamodb:PutItem"},
+    "restore_memories": NIGHT_FILES | {"dynamodb:PutItem"},
+    "flag_procedures": NIGHT_FILES | {"dynamodb:Query"},
+    "expire_facts": NIGHT_FILES | {"dynamodb:PutItem"},
+    "quality_check": NIGHT_FILES | {"bedrock:InvokeModel", "bedrock:Retrieve"},
+    "lifecycle_report": NIGHT_FILES,
     "park_run": set(),
     "record_retrieval": INTAKE,
     "review_procedure": {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "events:PutEvents"},
@@ -60,6 +71,12 @@ REGISTRY = {
     "accept_run": ["registry#tenants"],
     "fact_confirmation": ["registry#dirty"],
     "ingestion": ["registry#dirty", "registry#ingestion"],
+    "store_episode": ["registry#stored"],
+    "decay": ["registry#lifecycle", "registry#stored"],
+    "merge_memories": ["registry#dirty"],
+    "restore_memories": ["registry#dirty"],
+    "expire_facts": ["registry#dirty"],
+    "flag_procedures": ["registry#tenants"],
 }
 
 
@@ -92,13 +109,33 @@ def test_whoever_scrubs_before_the_model_may_ask_the_detector() -> None:
 @pytest.mark.parametrize("folder", MAY)
 def test_no_function_touches_what_tenants_store_with_its_own_role(folder: str) -> None:
     for statement in role_statements(folder):
-        actions = as_list(statement["Action"])
-        assert not [a for a in actions if a.startswith("s3:")]
-        if any(a.startswith("dynamodb:") for a in actions):
+        actions, arns = as_list(statement["Action"]), [flat(arn) for arn in as_list(statement["Resource"])]
+        if any(a.startswith("s3:") for a in actions):
+            # Slices, plans and reports of nights: ids and scores, beside what was archived of tenants.
+            [bucket] = arns
+            assert set(actions) <= NIGHT_FILES
+            under = statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix")
+            assert bucket.endswith("/lifecycle/*") or (under == ["lifecycle/*"] and actions == ["s3:ListBucket"])
+        elif folder == "decay" and arns[0].endswith("/due-index"):
+            assert actions == ["dynamodb:Query"]
+            assert [arn.rpartition("table/")[2] for arn in arns] == [
+                "agent-episodic-memory-prod/index/due-index", "fact-confirmation-log-prod/index/due-index",
+            ]  # fmt: skip
+        elif any(a.startswith("dynamodb:") for a in actions):
             assert statement["Condition"] == {
                 "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": REGISTRY[folder]},
                 "Null": {"dynamodb:LeadingKeys": "false"},
             }
+
+
+def test_only_the_plan_of_the_night_sees_what_is_due_across_tenants() -> None:
+    holders = {
+        key.split("Role")[0]
+        for template in templates({"env": "prod"}).values()
+        for key, statement in allow_statements(template)
+        if any("due-index" in flat(arn) for arn in as_list(statement["Resource"]))
+    }
+    assert holders == {"Decay"}
 
 
 def knowledge_base_actions(statement: dict[str, Any]) -> list[str]:
@@ -116,7 +153,7 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "RegressionCases"}
+    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "QualityCheck", "RegressionCases"}
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:
@@ -210,3 +247,16 @@ def test_close_calls_are_judged_by_the_model_that_the_deployment_names() -> None
 
 def test_without_a_model_distiller_nobody_may_ask_one() -> None:
     assert consolidation_models(distiller="extractive") == {}
+
+
+def test_a_merge_asks_the_model_and_the_guardrail_that_the_deployment_names_and_no_other() -> None:
+    def arns(action: str, **context: object) -> set[str]:
+        statements = role_statements("merge_memories", **context)
+        return {flat(arn) for s in statements if action in as_list(s["Action"]) for arn in as_list(s["Resource"])}
+
+    assert arns("bedrock:ApplyGuardrail") == set()
+    [guardrail] = arns("bedrock:ApplyGuardrail", guardrailId="abc123:2")
+    assert guardrail == "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:guardrail/abc123"
+    assert any(arn.endswith("inference-profile/us.anthropic.claude-haiku-5-5") for arn in arns("bedrock:InvokeModel"))
+    without = arns("bedrock:InvokeModel", distiller="extractive")
+    assert [arn.rpartition("/")[2] for arn in without] == ["amazon.titan-embed-text-v2:0"]

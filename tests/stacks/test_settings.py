@@ -26,7 +26,8 @@ procedureStaleDays procedureTrialShare parkedDays undoDays maxRemovedShare disti
 piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards"""
 
 NAMED_BY_THE_DEPLOYMENT = {
-    "refused_queue", "consolidation_machine", "ingestion_machine", "bedrock_model_id", "knowledge_base_id", "data_source_id",
+    "refused_queue", "consolidation_machine", "ingestion_machine", "archive_bucket", "lifecycle_machine",
+    "summarise_model_id", "bedrock_model_id", "knowledge_base_id", "data_source_id",
 }  # fmt: skip
 
 
@@ -57,8 +58,17 @@ def test_the_functions_default_to_what_the_stacks_default_to() -> None:
 
 
 def test_the_variables_of_a_function_fit_lambda() -> None:
-    told = a_deployment(sharedAgents=json.dumps({"a" * 100: ["b" * 100]})).runtime_environment()
+    told = a_deployment(sharedAgents=json.dumps({"a" * 100: ["b" * 100]})).function_environment()
     assert sum(len(key) + len(value) for key, value in told.items()) < 3500
+
+
+@pytest.mark.parametrize("context", [{"env": "prod"}, {"env": "local"}, {"pruneDays": "21", "distiller": "agent"}])
+def test_a_function_that_is_told_less_reads_the_same(context: dict[str, object]) -> None:
+    deployment = a_deployment(**context)
+    less, all_of_it = deployment.function_environment(), deployment.runtime_environment()
+    # A looked-up id is another token each time.
+    ids = {key: "x" for key in all_of_it if key.endswith(("KNOWLEDGE_BASE_ID", "DATA_SOURCE_ID"))}
+    assert settings_from(less | ids) == settings_from(all_of_it | ids)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from app import build, committed_context
 from stacks.settings import Deployment, deployment_from
 
-ROOMS = ("storage", "knowledge", "consolidation", "access")
+ROOMS = ("storage", "knowledge", "consolidation", "lifecycle", "access")
 NO_BUNDLING = {"aws:cdk:bundling-stacks": []}
 
 

@@ -75,7 +75,8 @@ def _others(cell: str) -> Iterator[tuple[str, frozenset[str]]]:
 def principals() -> dict[str, list[dict[str, Any]]]:
     """Every identity of the app in prod, with the statements of its policies, tokens by name.
 
-    A function goes by its folder, the operators' policy by `operator`, any other role by its logical id."""
+    A function goes by its folder, a managed policy by the last word of its name (`operator`), a machine by
+    `lifecycle machine`, any other role by its logical id."""
     found: dict[str, list[dict[str, Any]]] = {}
     for template in templates({"env": "prod"}).values():
         names = _names_of_roles(template)
@@ -97,6 +98,9 @@ def _names_of_roles(template: Mapping[str, Any]) -> dict[str, str]:
         role = function["Properties"]["Role"]
         if "POWERTOOLS_SERVICE_NAME" in variables and "Fn::GetAtt" in role:
             names[role["Fn::GetAtt"][0]] = variables["POWERTOOLS_SERVICE_NAME"]
+    for machine in resources(template, "AWS::StepFunctions::StateMachine").values():
+        name = str(flat(machine["Properties"]["StateMachineName"])).removeprefix("agent-memory-").removesuffix("-prod")
+        names[machine["Properties"]["RoleArn"]["Fn::GetAtt"][0]] = f"{name} machine"
     return names
 
 

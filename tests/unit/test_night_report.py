@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from agent_memory.domain.keys import plan_key, result_key, slice_key
 from agent_memory.domain.lifecycle import (
     Action,
@@ -14,6 +15,8 @@ from agent_memory.domain.lifecycle import (
     latest_first,
 )
 from agent_memory.domain.night_report import (
+    NO_GROUNDING,
+    NO_GUARDRAIL,
     NightReport,
     composed,
     lines,
@@ -162,6 +165,42 @@ def test_what_the_settings_leave_out_is_noted() -> None:
     assert "summariseModelId" in notes_on(model="", guardrail="")[0]
     assert "guardrailId" in notes_on(model="m", guardrail="")[0]
     assert notes_on(model="m", guardrail="g") == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "notes", "said"),
+    [
+        ({"grounding_by_rules_only": 1}, (), (NO_GROUNDING,)),
+        ({"grounding_checked": 1}, (), ()),
+        ({"grounding_by_rules_only": 1}, (NO_GUARDRAIL,), (NO_GUARDRAIL,)),
+    ],
+)
+def test_a_guardrail_that_does_not_look_at_grounding_is_noted(
+    counts: dict[str, int], notes: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    files = HeldFiles()
+    result = SliceResult(tenant_id="acme", step="merge", name="0001", counts=counts)
+    files.put(result_key(NIGHT, "merge", "acme", "0001"), result)
+    assert composed(a_ticket(), files, notes=notes, now=NOW).notes == said
+
+
+def test_facts_and_procedures_are_in_the_totals() -> None:
+    files = HeldFiles()
+    for room, words in {"facts": ("withdrawn", "withdrawing", "expired"), "procedures": ("flagged",)}.items():
+        done = tuple(
+            Done(agent_id="depots", run_id=f"x-{word}", action=Action.FLAG, decision=word, reason="expired")
+            for word in words
+        )
+        files.put(
+            result_key(NIGHT, room, "acme", "0001"), SliceResult(tenant_id="acme", step=room, name="0001", done=done)
+        )
+    totals = composed(a_ticket(), files, notes=(), now=NOW).totals
+    assert {name: number for name, number in totals.items() if number} == {
+        "archived": 1,
+        "kept": 1,
+        "pruned": 1,
+        "flagged": 1,
+    }
 
 
 def test_runs_are_told_apart_from_other_names_and_the_tenth_of_a_night_is_later_than_the_second() -> None:

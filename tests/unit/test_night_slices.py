@@ -167,6 +167,24 @@ def test_what_ttl_takes_anyway_does_not_count() -> None:
     assert weighed(PlanSlice(tenant_id=TENANT, name="0", items=items), 100)[2] is None
 
 
+def test_no_more_summaries_are_asked_for_than_a_night_has_time_for_and_the_rest_stays_due() -> None:
+    def a_group(number: int, action: Action) -> MemoryGroup:
+        items = (an_item(f"g-{number}-a"), an_item(f"g-{number}-b"))
+        return MemoryGroup(group=f"g-{number}", agent_id="a-1", action=action, items=items)
+
+    merges = tuple(a_group(number, Action.MERGE) for number in range(25))
+    part = a_part(0, groups=(*merges, a_group(99, Action.COLLAPSE)))
+    files, ticket = HeldFiles(), a_ticket()
+    files.put(f"lifecycle/{ticket.run.run_id}/plan/a/0.json", part.model_copy(update={"tenant_id": "a"}))
+    files.put(f"lifecycle/{ticket.run.run_id}/plan/b/0.json", part.model_copy(update={"tenant_id": "b"}))
+    doors = WeighDoors(files, lambda _: TenantDoors(Tenant(9_999), Tenant(9_999)))  # type: ignore[arg-type]  # counts
+    weigh(ticket, doors, BlastRules(summaries=40), [])
+    found = files.get_many(files.keys(ticket.merge_prefix), PlanSlice)
+    groups = [(one.tenant_id, group.action) for one in found for group in one.groups]
+    assert [groups.count((tenant, Action.MERGE)) for tenant in "ab"] == [25, 15]
+    assert [groups.count((tenant, Action.COLLAPSE)) for tenant in "ab"] == [1, 1]
+
+
 def test_of_what_is_held_only_expiry_goes_on_and_only_into_the_archive() -> None:
     soon = an_item("soon", Action.EXPIRE, Reason.EXPIRES_SOON, counts=False)
     part = a_part(30)

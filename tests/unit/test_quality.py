@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from agent_memory.domain.errors import (
     AccessRefusedError,
-    ModelAnswerError,
     ModelBusyError,
     RefusedInputError,
     RetryableError,
@@ -170,8 +169,10 @@ def test_a_judge_that_chooses_no_grade_is_asked_once_more_and_then_gives_no_scor
     judge = ScriptedModel(Said(arguments=arguments), Said(arguments={"grade": "ALL "}))
     [score] = asking(quality_doors(remembered(), judge=judge)).scores([case])
     assert score.score == 1.0
-    with pytest.raises(ModelAnswerError, match="no_grade"):
-        asking(quality_doors(remembered(), judge=ScriptedModel(Said(arguments=arguments)))).scores([case])
+    cases = [case, a_case(case_id="by-words")]
+    none, other = asking(quality_doors(remembered(), judge=ScriptedModel(Said(arguments=arguments)))).scores(cases)
+    assert (none.score, none.reason, none.verdict) == (None, "no_grade", Verdict.NOT_RUN)
+    assert other.score == 1.0
 
 
 def test_a_judge_is_not_asked_about_nothing() -> None:

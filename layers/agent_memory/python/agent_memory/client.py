@@ -11,94 +11,49 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import TimeoutError as LateError
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
 
+from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, recall_from, unanswered
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.deployment import Deployment
-from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
+from agent_memory.domain.deadlines import started
+from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
-from agent_memory.domain.models import Model, Outcome
-from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, zoned
+from agent_memory.domain.models import Outcome
+from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, result_of, with_facts, zoned
+from agent_memory.spool import Spool, SpoolFullError, default_folder
 
 __all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "hand_over"]
 
 # A put of events must stay under 1 MB in all; the accepted event travels through SQS as well.
 INLINE_BYTES = 200_000
 DETAIL_BYTES = 900_000
+# A handover may have to upload, and tries again by itself.
+HANDOVER_PATIENCE = 3
+# How many runs that could not be sent before go along with one that could.
+SENT_ALONG = 3
 
-
-class RecalledItem(Model):
-    """One memory that a recall returned. *score* ranks it among the others of this recall.
-
-    Example: `[item.id for item in recalled.items if item.tier == "episodic"]`
-    """
-
-    id: str
-    tier: str
-    text: str
-    score: float
-    provenance: Mapping[str, object]
-
-
-class Degraded(Model):
-    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered.
-
-    Example: `if any(one.tier == "episodic" for one in recalled.degraded): metrics.increment("no memory")`
-    """
-
-    tier: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.tier}: {self.reason}"
-
-
-class Recall(Model):
-    """What memory has to say about a task. *context* goes into the system prompt; it is "" when there is nothing.
-
-    *degraded* names what could not be read in time or at all, so that "no memory" and "no answer" stay apart.
-    *nothing_relevant*: everything was read and nothing fits, which is a good answer. *dropped*: memories that fit the
-    task but not the token budget. *notes*: what could be misread, for one that
-    the named domain holds nothing while others do.
-
-    Example: `prompt = base_prompt + recalled.context`
-    """
-
-    context: str = ""
-    items: tuple[RecalledItem, ...] = ()
-    context_id: str | None = None
-    degraded: tuple[Degraded, ...] = ()
-    nothing_relevant: bool = False
-    dropped: int = 0
-    notes: tuple[Mapping[str, object], ...] = ()
-    timings: Mapping[str, object] = {}
-    explanation: tuple[Mapping[str, object], ...] = ()
-
-
-class Handover(Model):
-    """How handing over a finished run went. *sent* False: the run is not in memory, *reason* says why.
-
-    *transcript_uri* is set when the transcript was too large for an event and was uploaded.
-
-    Example: `if not memory.end_run("run-1", messages=messages).sent: keep_for_later(messages)`
-    """
-
-    run_id: str
-    sent: bool
-    event_id: str | None = None
-    transcript_uri: str | None = None
-    reason: str | None = None
+Unsent = Callable[[Mapping[str, object], str], object]
+Result = TypeVar("Result")
 
 
 class AgentMemory:
     """Memory of one agent of one tenant.
 
     AWS trouble never raises into the agent's run unless *strict*: a recall then comes back empty with its reasons
-    in `degraded`, a handover with `sent=False` and a RuntimeWarning. Input that breaks a rule always raises
-    RefusedInputError, which names the field: that is a mistake in the calling program.
+    in `degraded`, a handover with `sent=False`, both with a RuntimeWarning. Input that breaks a rule always raises
+    RefusedInputError, which names the field: that is a mistake in the calling program. A recall is given up after
+    *timeout_seconds*, a handover after three times that.
 
-    Example: `memory = AgentMemory("acme", "support-desk", environment="prod")`
+    *spool*: a folder (or True for the default one) that keeps runs that could not be handed over, as they are, until
+    a later handover succeeds or `agent-memory spool send`. *on_unsent*: called with the detail and the reason of a run
+    that could be neither sent nor spooled.
+
+    Example: `memory = AgentMemory("acme", "support-desk", environment="prod", spool=True)`
     """
 
     def __init__(
@@ -109,12 +64,17 @@ class AgentMemory:
         *,
         strict: bool = False,
         timeout_seconds: float = 10.0,
+        spool: Spool | Path | str | bool | None = None,
+        on_unsent: Unsent | None = None,
         deployment: Deployment | None = None,
     ) -> None:
         self.tenant_id = tenant_identifier(tenant_id)
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
+        self._timeout_seconds = self._deployment.timeout_seconds
+        self._spool = _spool_of(spool, self._deployment.environment)
+        self._on_unsent = on_unsent
 
     def recall(
         self,
@@ -130,40 +90,57 @@ class AgentMemory:
         budget_ms: int | None = None,
         run_id: str | None = None,
         explain: bool = False,
+        context_id: str | None = None,
     ) -> Recall:
         """Return what earlier runs learnt about *task*. Call it once per run, before the first model step.
+        *context_id*: what `prefetch` returned for this task; it is picked up, or the task asked anew if it is gone.
 
         With a *task_type* the procedure of that type is looked up. *run_id*: whether a procedure on trial is tried then
         depends on the run alone, however often it asks.
 
         Example: `recalled = memory.recall("Release parcel 4711 from customs", task_type="customs")`
         """
-        if not isinstance(task, str) or not task.strip():
-            raise RefusedInputError("task", "must be text that is not blank")
-        question = {
-            "tenant_id": self.tenant_id,
-            "agent_id": self.agent_id,
-            "task": as_json(task),
-            "task_type": None if task_type is None else label(task_type, "task_type"),
-            "domain": None if domain is None else label(domain, "domain"),
-            "user_id": user_identity(user_id),
-            "tiers": None if tiers is None else list(tiers),
-            "max_episodes": max_episodes,
-            "max_facts": max_facts,
-            "max_context_tokens": max_context_tokens,
-            "budget_ms": budget_ms,
-            "run_id": None if run_id is None else identifier(run_id, "run_id"),
-            "explain": explain or None,
-        }
-        return self._asked({name: value for name, value in question.items() if value is not None})
-
-    def _asked(self, question: Mapping[str, object]) -> Recall:
+        limits = (tiers, max_episodes, max_facts, max_context_tokens, budget_ms)
+        question = self._question(task, task_type, domain, user_id, *limits)
+        question |= {"explain": True} if explain else {}
+        question |= {"context_id": identifier(context_id, "context_id")} if context_id is not None else {}
+        question |= {"run_id": identifier(run_id, "run_id")} if run_id is not None else {}
         try:
-            return _recall_from(self._deployment.bootstrap.ask(question))
-        except AgentMemoryError as error:
-            if self.strict or isinstance(error, RefusedInputError):
-                raise
-            return _unanswered(str(error))
+            return recall_from(self._asked(question))
+        except RefusedInputError:
+            raise
+        except Exception as error:
+            self._noted(error, "memory was not recalled")
+            return unanswered(_reason(error))
+
+    def prefetch(
+        self,
+        task: str,
+        *,
+        task_type: str | None = None,
+        domain: str | None = None,
+        user_id: str | None = None,
+        tiers: Sequence[str] | None = None,
+        max_episodes: int | None = None,
+        max_facts: int | None = None,
+        max_context_tokens: int | None = None,
+        budget_ms: int | None = None,
+    ) -> str | None:
+        """Recall for a run that is queued, and return the id to pick it up by; None when that is not possible now.
+        Give the same task, user and limits to the `recall` that picks it up: what was asked otherwise is asked anew.
+
+        Example: `queue.send({"task": task, "context_id": memory.prefetch(task)})`
+        """
+        limits = (tiers, max_episodes, max_facts, max_context_tokens, budget_ms)
+        question = self._question(task, task_type, domain, user_id, *limits)
+        try:
+            kept = self._asked({**question, "prefetch": True})
+        except RefusedInputError:
+            raise
+        except Exception as error:
+            self._noted(error, "memory was not prefetched")
+            return None
+        return str(kept["context_id"]) if kept.get("prefetched") is True else None
 
     def end_run(
         self,
@@ -179,10 +156,15 @@ class AgentMemory:
         context_id: str | None = None,
         used: Sequence[str] = (),
         artifacts: Mapping[str, object] | None = None,
+        facts: Sequence[Mapping[str, object]] = (),
+        procedure_id: str | None = None,
+        procedure_succeeded: bool | None = None,
         ended_at: datetime | str | None = None,
     ) -> Handover:
         """Hand over a finished run. Messages may be plain dicts or LangChain messages; the same run handed over
-        twice counts once. *recall* (or its *context_id*) with the ids that were *used* reports what helped.
+        twice counts once. *recall* (or its *context_id*) with the ids that were *used* reports what helped,
+        *procedure_id* with *procedure_succeeded* how a recalled procedure did. *facts*: what the agent itself wants
+        remembered, each {content, evidence, confidence, scope}; they pass the same gates as any other.
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
@@ -194,21 +176,95 @@ class AgentMemory:
             "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
             "memory": feedback(context_id or (recall.context_id if recall else None), used),
-            "artifacts": artifacts,
+            "artifacts": with_facts(artifacts, facts),
+            "procedure": result_of(procedure_id, procedure_succeeded),
             **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
         }
         return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
 
+    def working_memory_rules(self) -> Mapping[str, int]:
+        """The thresholds of working memory that the deployment recommends (trigger, keep, ceiling); none when it can't
+        be asked now.
+
+        Example: `WorkingMemory(summariser, **memory.working_memory_rules())`
+        """
+        try:
+            return _within(self._timeout_seconds, self._deployment.working_memory)
+        except Exception:  # what a run may do without is no reason to warn: the recall says that memory is away
+            return {}
+
+    def _question(
+        self,
+        task: object,
+        task_type: str | None,
+        domain: str | None,
+        user_id: str | None,
+        tiers: Sequence[str] | None,
+        *limits: int | None,
+    ) -> dict[str, object]:
+        if not isinstance(task, str) or not task.strip():
+            raise RefusedInputError("task", "must be text that is not blank")
+        question = {
+            "tenant_id": self.tenant_id,
+            "agent_id": self.agent_id,
+            "task": as_json(task),
+            "task_type": None if task_type is None else label(task_type, "task_type"),
+            "domain": None if domain is None else label(domain, "domain"),
+            "user_id": user_identity(user_id),
+            "tiers": None if tiers is None else list(tiers),
+            **dict(zip(("max_episodes", "max_facts", "max_context_tokens", "budget_ms"), limits, strict=True)),
+        }
+        return {name: value for name, value in question.items() if value is not None}
+
+    def _asked(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        return _within(self._timeout_seconds, lambda: self._deployment.bootstrap.ask(question))
+
+    def _noted(self, error: Exception, what: str, reason: str | None = None, level: int = 3) -> None:
+        """Warn the agent's own line that the run goes on without memory; raise instead when *strict*."""
+        if self.strict:
+            raise error
+        warnings.warn(f"{what}: {reason or _reason(error)}", RuntimeWarning, stacklevel=level)
+
     def _handed_over(self, run_id: str, detail: Mapping[str, object]) -> Handover:
         try:
-            return hand_over(self._deployment, detail)
+            done = _within(self._timeout_seconds * HANDOVER_PATIENCE, lambda: hand_over(self._deployment, detail))
         except RefusedInputError:
             raise
-        except AgentMemoryError as error:
-            if self.strict:
-                raise
-            warnings.warn(f"run {run_id} was not handed over to memory: {error}", RuntimeWarning, stacklevel=3)
-            return Handover(run_id=run_id, sent=False, reason=str(error))
+        except Exception as error:
+            return self._kept(run_id, detail, error)
+        self._send_along()
+        return done
+
+    def _kept(self, run_id: str, detail: Mapping[str, object], error: Exception) -> Handover:
+        """What becomes of a run that could not be sent: the spool, else the callback, and always a warning."""
+        reason, spooled = _reason(error), False
+        if self._spool is not None:
+            try:
+                self._spool.keep(json.loads(_text(detail)))
+                spooled = True
+            except (SpoolFullError, OSError) as full:
+                reason += f"; it could not be spooled either: {full}"
+        if not spooled and self._on_unsent is not None:
+            try:
+                self._on_unsent(detail, reason)
+            except Exception as failed:  # the callback is not ours, and the run goes on
+                reason += f"; the callback on_unsent failed as well ({type(failed).__name__})"
+        where = "; it waits in the spool and is sent later" if spooled else ""
+        self._noted(error, f"run {run_id} was not handed over to memory", reason + where, level=5)
+        return Handover(run_id=run_id, sent=False, spooled=spooled, reason=reason)
+
+    def _send_along(self) -> None:
+        """A handover worked, so runs that wait may go as well; whatever happens to them, they are not this run's."""
+        if self._spool is None:
+            return
+        spool, deployment = self._spool, self._deployment
+        try:
+            _within(
+                self._timeout_seconds * HANDOVER_PATIENCE,
+                lambda: spool.send(self.tenant_id, lambda detail: hand_over(deployment, detail), limit=SENT_ALONG),
+            )
+        except Exception as error:
+            warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
 
 
 def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
@@ -236,48 +292,22 @@ def _text(value: object) -> str:
     return json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _recall_from(answer: Mapping[str, object]) -> Recall:
-    """Read the function's answer. What says how it went may have any shape: that never costs a run its memories."""
-    dropped = answer.get("dropped")
+def _within(seconds: float, work: Callable[[], Result]) -> Result:
+    """What *work* gives. Raises RetryableError when it takes longer than *seconds*; it is left behind then."""
     try:
-        return Recall.model_validate(
-            {
-                "context": answer.get("context") or "",
-                "items": [{k: item.get(k) for k in RecalledItem.model_fields} for item in _list(answer.get("items"))],
-                "context_id": answer.get("context_id"),
-                "degraded": [_degraded(one) for one in _listed(answer.get("degraded"))],
-                "nothing_relevant": answer.get("nothing_relevant") is True,
-                "dropped": dropped if isinstance(dropped, int) else 0,
-                "notes": _mappings(answer.get("notes")),
-                "timings": next(iter(_mappings(answer.get("timings"))), {}),
-                "explanation": _mappings(answer.get("explain")),
-            }
-        )
-    except (ValueError, TypeError, AttributeError):
-        return _unanswered("the bootstrap function answered in a shape that this package does not know")
+        return started(work).result(timeout=seconds)
+    except LateError:
+        raise RetryableError(f"memory did not answer within {seconds:g} s") from None
 
 
-def _unanswered(reason: str) -> Recall:
-    return Recall(degraded=(Degraded(tier="all", reason=reason),))
+def _reason(error: Exception) -> str:
+    """Ours say what happened and what to do; of others the kind alone, because their words may quote content."""
+    return str(error) if isinstance(error, AgentMemoryError) else f"unexpected {type(error).__name__}"
 
 
-def _degraded(one: object) -> Degraded:
-    if isinstance(one, Mapping):
-        return Degraded(tier=str(one.get("tier", "unknown")), reason=str(one.get("reason", "unknown")))
-    return Degraded(tier="unknown", reason=str(one))
-
-
-def _listed(value: object) -> Sequence[object]:
-    if isinstance(value, list | tuple):
-        return value
-    return [value] if value else []
-
-
-def _mappings(value: object) -> list[Mapping[str, object]]:
-    return [one for one in _listed(value) if isinstance(one, Mapping)]
-
-
-def _list(value: object) -> list[Mapping[str, object]]:
-    if value and not isinstance(value, list):
-        raise TypeError("not a list")
-    return value if isinstance(value, list) else []
+def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:
+    if wanted is None or wanted is False:
+        return None
+    if isinstance(wanted, Spool):
+        return wanted
+    return Spool(default_folder() if wanted is True else Path(wanted), environment)

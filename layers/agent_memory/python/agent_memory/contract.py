@@ -95,6 +95,9 @@ MAX_RECEIVES: Final = 5
 # Transcripts bucket: uploads lie under "<tenant>/", the pipeline's own objects under this. `~` is in no id.
 WORK_ROOT: Final = "~runs"
 
+# The tools that agents are given, under the names that a transcript shows: of tools.MemoryTools and of the MCP server.
+MEMORY_TOOLS: Final = frozenset({"recall_memory", "recall", "remember", "rate_procedure", "end_run"})
+
 # Decisions travel between states; a Choice reads the word, nothing else.
 DECISION: Final = "decision"
 
@@ -127,6 +130,7 @@ PARAMETER_NAMES: Final = (
     "tenant-role",
     "transcripts-bucket",
     "user-key-secret",
+    "working-memory",
 )
 
 # "operator-settings" holds the functions' whole environment as JSON, so that the CLI builds the

@@ -1,9 +1,11 @@
 """The composition root of those outside: agents and operators, who know it by name and use their own credentials."""
 
 import time
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agent_memory.domain.json_text import read_json
 from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
 from agent_memory.wiring_merging import MergeServices
@@ -23,13 +25,13 @@ class Deployment:
 
     def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
         self.environment = environment
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     @cached_property
     def clients(self) -> "Clients":
         from agent_memory.aws.remote import Clients
 
-        return Clients(timeout_seconds=self._timeout_seconds)
+        return Clients(timeout_seconds=self.timeout_seconds)
 
     @cached_property
     def directory(self) -> "SsmDirectory":
@@ -50,7 +52,7 @@ class Deployment:
 
         if self.services.settings.caller_auth == "principal":
             url = self.directory.name("review-url")
-            return SignedReviews(self.clients.session, url=url, timeout_seconds=self._timeout_seconds)
+            return SignedReviews(self.clients.session, url=url, timeout_seconds=self.timeout_seconds)
         function = self.directory.name("review-function")
         return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
 
@@ -77,6 +79,15 @@ class Deployment:
 
         bucket = self.directory.name("transcripts-bucket")
         return TranscriptUploads(self.clients.get("s3"), bucket=bucket, tenant_id=tenant_id)
+
+    def working_memory(self) -> Mapping[str, int]:
+        """The rules of working memory that this deployment recommends; none where it names none that can be read."""
+        try:
+            rules = read_json(self.directory.names.get("working-memory", "{}"))
+        except ValueError:
+            return {}
+        found = rules if isinstance(rules, dict) else {}
+        return {name: value for name, value in found.items() if isinstance(value, int) and not isinstance(value, bool)}
 
     def dead_letters(self, queue: str) -> "DeadLetters":
         """The dead letters of *queue* (intake, retrievals)."""

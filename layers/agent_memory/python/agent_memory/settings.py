@@ -95,6 +95,7 @@ class Settings(BaseModel):
     max_context_tokens: int = 2000
     episode_floor: float = 0.0
     context_days: int = 7
+    prefetch_minutes: int = 60
     tiers_by_task_type: str = "{}"
     shared_agents: str = "{}"
 

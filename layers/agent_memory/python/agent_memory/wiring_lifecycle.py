@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from agent_memory.aws.due_index import DynamoDueIndex
     from agent_memory.aws.nights import DynamoNightDesk
 
+# Ten children ask at a time, some 20 seconds each, in half of the night's time; the other half is for the rest of it.
+SUMMARIES_AN_HOUR = 900
+
 
 class NightServices:
     """The night's part of the services of a process."""
@@ -51,6 +54,7 @@ class NightServices:
             ceiling=s.max_removed_share_ceiling,
             begin=s.blast_radius_from,
             unread_days=self.own.decay_rules.unread_days,
+            summaries=s.lifecycle_limit_hours * SUMMARIES_AN_HOUR,
         )
 
     def rules(self, run: LifecycleRun) -> NightRules:

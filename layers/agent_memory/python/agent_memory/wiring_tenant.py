@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.fact_shelf import DynamoFactShelf
     from agent_memory.aws.facts import DynamoFacts
     from agent_memory.aws.ledger import DynamoLedger
+    from agent_memory.aws.prefetches import DynamoPrefetches
     from agent_memory.aws.procedures import DynamoProcedures
     from agent_memory.aws.quarantine import DynamoQuarantine
     from agent_memory.aws.regressions import DynamoRegressions
@@ -110,6 +111,13 @@ class TenantServices:
 
         table = self._settings.ledger_table
         return DynamoRegressions(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
+
+    @cached_property
+    def prefetches(self) -> "DynamoPrefetches":
+        from agent_memory.aws.prefetches import DynamoPrefetches
+
+        table = self._settings.ledger_table
+        return DynamoPrefetches(self._client("dynamodb"), table=table, tenant_id=self.tenant_id)
 
     @cached_property
     def facts(self) -> "DynamoFacts":

@@ -118,8 +118,7 @@ def _name(night: str) -> str:
 def _read(key: str, body: bytes) -> Archived:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as stream:
-            text = stream.read(MAX_BYTES + 1)
-        content = json.loads(text) if len(text) <= MAX_BYTES else None
+            content: dict[str, Any] = json.loads(stream.read(MAX_BYTES))
         held = {name: content[name] for name in ("night", "reason", "archived_at", "snapshot")}
         archived = Archived.model_validate({**held, "key": key})
     except (OSError, EOFError, zlib.error, ValueError, RecursionError, TypeError, KeyError, ValidationError):

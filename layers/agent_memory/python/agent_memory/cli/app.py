@@ -16,11 +16,13 @@ from agent_memory.cli import (
     ingestion,
     lifecycle,
     local_runtime,
+    mcp,
     parked,
     procedures,
     quarantine,
     recall,
     regress,
+    spool,
 )
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
@@ -76,10 +78,13 @@ app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(lifecycle.app, name="lifecycle")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(spool.app, name="spool")
 app.command()(doctor.doctor)
 app.command()(emit.emit)
 app.command()(recall.recall)
+app.command()(recall.prefetch)
 app.command()(demo.demo)
+app.command()(mcp.mcp)
 
 
 def _version(wanted: bool) -> None:

@@ -102,6 +102,7 @@ def _deadlines(services: Services, episode: Episode, now: int) -> tuple[int, int
         expires_at=expiry,
         access_count=episode.access_count,
         last_access_at=episode.last_access_at,
+        kept_until=episode.kept_until,
         decay=services.decay_rules,
         retention=retention,
         now=now,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from agent_memory.cli.holds import hold, holds, release
 from agent_memory.cli.regress import SAID
 from agent_memory.cli.restoring import restore
 from agent_memory.cli.screen import when
@@ -20,7 +21,8 @@ app = typer.Typer(
     help="What the night would do, does and did to memories. Example: `agent-memory lifecycle plan`.",
     no_args_is_help=True,
 )
-app.command()(restore)
+for command in (restore, hold, release, holds):
+    app.command()(command)
 RunId = Annotated[str | None, typer.Argument(help="A run, as `lifecycle status` lists it.", show_default="the latest")]
 Seconds = Annotated[int, typer.Option("--timeout", min=1, help="Seconds to wait in all.")]
 POLL_SECONDS = 1.0

@@ -24,6 +24,7 @@ def recall(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also the best candidates, their scores and the floors they are held to.")
     ] = False,
+    context_id: Annotated[str | None, typer.Option(help="Pick up what `agent-memory prefetch` kept.")] = None,
     env: Env = None,
     output: OutputOption = None,
 ) -> None:
@@ -44,11 +45,41 @@ def recall(
             max_context_tokens=max_context_tokens,
             budget_ms=budget_ms,
             explain=explain,
+            context_id=context_id,
         )
-    session.screen.answer(found.model_dump(mode="json"))
-    show(session.screen, found)
+    _answer(session.screen, found)
+
+
+def _answer(screen: Screen, found: Recall) -> None:
+    screen.answer(found.model_dump(mode="json"))
+    show(screen, found)
     if found.degraded and not found.items:
         raise FailedError(f"memory could not be read: {', '.join(map(str, found.degraded))}")
+
+
+def prefetch(
+    ctx: typer.Context,
+    task: Annotated[str, typer.Argument(help="The task of the run that is queued.")],
+    tenant: Tenant,
+    agent: Agent,
+    task_type: Annotated[str | None, typer.Option(help="The kind of task, when the agent knows it.")] = None,
+    domain: Annotated[str | None, typer.Option(help="The domain of knowledge; without it, all.")] = None,
+    user: Annotated[str | None, typer.Option(help="The user's id: facts about that user as well.")] = None,
+    env: Env = None,
+    output: OutputOption = None,
+) -> None:
+    """Recall for a run that is queued, and print the id by which the run picks it up.
+
+    Example: `agent-memory recall TASK --context-id $(agent-memory prefetch TASK -t acme -a desk) -t acme -a desk`
+    """
+    session = session_of(ctx, env, output)
+    memory = AgentMemory(tenant, agent, strict=True, deployment=session.deployment)
+    with session.screen.working("asking memory"):
+        context_id = memory.prefetch(task, task_type=task_type, domain=domain, user_id=user)
+    session.screen.answer({"context_id": context_id})
+    session.screen.text(context_id or "")
+    if context_id is None:
+        raise FailedError("memory could not be read whole, so nothing was kept: the run asks when it starts")
 
 
 def show(screen: Screen, found: Recall) -> None:
@@ -71,6 +102,8 @@ def show(screen: Screen, found: Recall) -> None:
         screen.notice(f"Not everything could be read: {', '.join(map(str, found.degraded))}")
     if elsewhere := [note["elsewhere"] for note in found.notes if "elsewhere" in note]:
         screen.notice(f"The domain that was named holds no facts; {elsewhere[0]} of other domains fit the task.")
+    if any(note.get("note") == "prefetch_missing" for note in found.notes):
+        screen.notice("Nothing was kept under that id for this question (any more), so memory was asked anew.")
     if found.dropped:
         screen.notice(f"Left out for want of room in the token budget: {found.dropped} memories that fit the task.")
 

@@ -10,6 +10,7 @@ from agent_memory.cli.screen import when
 from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOption, Session, Tenant, session_of
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.json_text import read_json
+from agent_memory.domain.keys import identifier
 from agent_memory.domain.quality import CaseScore, TenantQuality, Verdict, worst
 from agent_memory.domain.regressions import Scorer
 
@@ -52,17 +53,9 @@ def add(
     """
     if (file is None) == (case_id is None):
         raise RefusedInputError("CASE_ID", "or --from is needed, and not both")
-    given = {
-        "case_id": case_id,
-        "agent_id": agent,
-        "question": question,
-        "criteria": criterion or [],
-        "minimum": minimum,
-        "domain": domain,
-        "user_id": user,
-        "scorer": scorer.value,
-    }
-    cases = [given] if file is None else _read(file)
+    said = {"case_id": case_id, "agent_id": agent, "question": question, "criteria": criterion or []}
+    asked = {"minimum": minimum, "domain": domain, "user_id": user, "scorer": scorer.value}
+    cases: list[Mapping[str, object]] = [{**said, **asked}] if file is None else _read(file)
     session = session_of(ctx, env, output)
     kept = [session.deployment.regression_function.add(tenant, case) for case in cases]
     session.screen.answer(kept)
@@ -94,7 +87,7 @@ def remove(ctx: typer.Context, case_id: CaseId, tenant: Tenant, env: Env = None,
     Example: `agent-memory regress remove cn23 --tenant acme`
     """
     session = session_of(ctx, env, output)
-    if not session.tenant(tenant).regressions.remove(case_id):
+    if not session.tenant(tenant).regressions.remove(identifier(case_id, "CASE_ID")):
         raise NotFoundError(f"{case_id} is no case of {tenant}: agent-memory regress list --tenant {tenant}")
     session.screen.answer({"case_id": case_id, "removed": True})
     session.screen.text(f"{case_id} is removed")

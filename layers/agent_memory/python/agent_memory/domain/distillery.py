@@ -8,6 +8,7 @@ from agent_memory.domain.distillers import AgentDistiller, ExtractiveDistiller, 
 from agent_memory.domain.errors import AgentMemoryError, TranscriptError, UnsupportedLanguageError
 from agent_memory.domain.models import Claim, Distillation
 from agent_memory.domain.ports import ChatModel, Distiller
+from agent_memory.domain.remembered import WithRemembered, only_remembered
 from agent_memory.domain.transcripts import Transcript, read_transcript
 
 Scrub = Callable[[Sequence[str]], Sequence[str]]
@@ -28,8 +29,12 @@ class Distillery(NamedTuple):
 
     def distiller_of(self, run: Claim, budget: Budget | None = None) -> Distiller:
         """What the agent made itself is used before anything is asked of a model."""
-        if run.artifacts is not None:
+        if run.artifacts is not None and not only_remembered(run.artifacts):
             return AgentDistiller(min_confidence=self.min_confidence)
+        own = self._own_distiller(budget)
+        return own if run.artifacts is None else WithRemembered(own, min_confidence=self.min_confidence)
+
+    def _own_distiller(self, budget: Budget | None) -> Distiller:
         if self.model is None:
             return ExtractiveDistiller()
         asking = ModelDistiller(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from agent_memory.contract import MEMORY_TOOLS
 from agent_memory.domain.models import SourceKind
 from agent_memory.domain.plain_text import plain
 from agent_memory.domain.transcripts import Speaker, Transcript
@@ -17,6 +18,8 @@ LEAST_FOREIGN = 2
 _TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "‚": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'}) | {
     ord(dash): "-" for dash in "‐‑‒–—−"
 }
+# Hosts put the server's name before a tool's: mcp__agent-memory__remember.
+TOOL_NAME = re.compile(r"__|[.:/]")
 _EDGES = " \t\n\"'.…[]"
 
 
@@ -85,7 +88,9 @@ def _parts(transcript: Transcript) -> Iterator[tuple[SourceKind, str]]:
             yield SourceKind.DOCUMENT, document
         yield _SPEAKERS[turn.speaker], turn.text
         for call in turn.calls:
-            yield SourceKind.AGENT, call.arguments
+            # A quote that an agent gives for a fact that it wants remembered must not prove itself.
+            if TOOL_NAME.split(call.name)[-1] not in MEMORY_TOOLS:
+                yield SourceKind.AGENT, call.arguments
             yield SourceKind.TOOL, call.result or ""
 
 

@@ -90,12 +90,14 @@ def _verdict(
 ) -> tuple[Action, Reason]:
     if episode.pinned:
         return Action.MOVE_DATE, Reason.PINNED
-    if EVERY_AGENT in holds or episode.agent_id in holds:
+    held = EVERY_AGENT in holds or episode.agent_id in holds
+    if expiry is not None and now < expiry and archived_from(expiry, rules.retention) <= now:
+        # TTL knows no holds, so a copy is made in any case.
+        return Action.EXPIRE, Reason.EXPIRES_SOON
+    if held:
         return Action.KEEP, Reason.ON_HOLD
     if expiry is not None and expiry <= now:
         return Action.EXPIRE, Reason.EXPIRED
-    if expiry is not None and archived_from(expiry, rules.retention) <= now:
-        return Action.EXPIRE, Reason.EXPIRES_SOON
     if episode.merged_into:
         return Action.PRUNE, Reason.MERGED
     if episode.kept_until is not None and now < episode.kept_until:
@@ -142,8 +144,9 @@ def group_of(items: Sequence[PlanItem], action: Literal[Action.MERGE, Action.COL
 
 
 def evicted(episodes: Iterable[Episode], over: int, rules: NightRules, *, now: int) -> tuple[PlanItem, ...]:
-    """The *over* least relevant of an agent's *episodes*, the older first among equals; pinned ones never."""
-    open_to_it = (one for one in episodes if not one.pinned)
+    """The *over* least relevant of an agent's *episodes*, the older first among equals; never what is pinned or was
+    brought back lately."""
+    open_to_it = (one for one in episodes if not one.pinned and not brought_back(one, now=now))
     ranked = sorted(open_to_it, key=lambda one: (score_of(one, rules.decay, now=now), began_at(one), one.run_id))
     return tuple(
         judged(one, rules, now=now).model_copy(update={"action": Action.EVICT, "reason": Reason.OVER_THE_CAP})
@@ -151,9 +154,15 @@ def evicted(episodes: Iterable[Episode], over: int, rules: NightRules, *, now: i
     )
 
 
+def brought_back(episode: Episode, *, now: int) -> bool:
+    """Whether somebody brought it back lately: until its date it stays beside what is like it. What stands for others
+    has such a date as well and may stand for more."""
+    return episode.kept_until is not None and now < episode.kept_until and not episode.sources
+
+
 def doubles(episodes: Iterable[Episode], rules: NightRules, *, now: int) -> tuple[MemoryGroup, ...]:
     """Groups of near-duplicates among *episodes*, each to become its first; those on their way out are in none."""
-    settled = [one for one in episodes if one.merged_into is None]
+    settled = [one for one in episodes if one.merged_into is None and not brought_back(one, now=now)]
     groups = []
     for members in near_duplicates(settled):
         items = [

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agent_memory.domain.archive import Archive, ArchiveError, put_away
 from agent_memory.domain.collapsing import survivor_of
 from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RetryableError, UnsupportedLanguageError
-from agent_memory.domain.examining import NightRules, judged
+from agent_memory.domain.examining import NightRules, brought_back, judged
 from agent_memory.domain.grouping import mixed
 from agent_memory.domain.guardrails import Guardrail
 from agent_memory.domain.keys import result_key, slice_key
@@ -157,6 +157,8 @@ class _Merging:
         now_so = judged(episode, self._rules.night, now=self._run.now, holds=self._holds)
         if item.reason is Reason.LOW_RELEVANCE:
             return "" if now_so.reason is Reason.LOW_RELEVANCE else now_so.reason.value
+        if brought_back(episode, now=self._run.now):
+            return now_so.reason.value
         settled = now_so.reason in (Reason.NOT_DUE, Reason.UNDER_REVIEW, Reason.LOW_RELEVANCE)
         return "" if settled and not episode.pinned else now_so.reason.value
 

@@ -11,12 +11,24 @@ from agent_memory.domain.lifecycle_ports import NightFiles
 from agent_memory.domain.models import Model
 from agent_memory.domain.night import unfinished, verdict
 from agent_memory.domain.night_quality import gates
+from agent_memory.domain.procedure_flagging import ROOM as PROCEDURES
 from agent_memory.domain.quality import PLACES, CaseResult, TenantQuality, Verdict
 from agent_memory.domain.recalled import iso
 
 TOTALS: Final = ("processed", "merged", "created", "pruned", "archived", "kept", "flagged", "restored", "failed")
 # Decisions of the steps that are not words of the report themselves. What was gone already is nothing that was done.
-_COUNTED_AS: Final = {"removed": "pruned", "collapsed": "merged", "survived": "kept", "present": "kept"}
+_COUNTED_AS: Final = {
+    "removed": "pruned",
+    "collapsed": "merged",
+    "survived": "kept",
+    "present": "kept",
+    # Facts: withdrawn they wait, archived, for the Knowledge Base to forget them.
+    "withdrawn": "archived",
+    "withdrawing": "kept",
+    "expired": "pruned",
+}
+NO_GUARDRAIL: Final = "no guardrail is named (guardrailId): summaries were held against their sources by rules alone"
+NO_GROUNDING: Final = "the guardrail has no grounding check: summaries were held against their sources by rules alone"
 
 
 class TenantReport(Model):
@@ -77,7 +89,7 @@ def write_report(ticket: NightTicket, files: NightFiles, *, notes: Iterable[str]
 
 def composed(ticket: NightTicket, files: NightFiles, *, notes: Iterable[str], now: int) -> NightReport:
     """The report of a run."""
-    run_id = ticket.run.run_id
+    run_id, notes = ticket.run.run_id, tuple(notes)
     plan = files.get(plan_key(run_id), Plan) or Plan(run=ticket.run)
     done = _done(files, run_id)
     asked = {one.tenant_id: one for one in gates(run_id, files)}
@@ -97,8 +109,14 @@ def composed(ticket: NightTicket, files: NightFiles, *, notes: Iterable[str], no
         quality_delta=_delta(asked.values()),
         gates=dict(Counter(one.verdict.value for one in asked.values())),
         tenants=tuple(tenants),
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys((*notes, *_grounding(files, run_id, told=NO_GUARDRAIL in notes)))),
     )
+
+
+def _grounding(files: NightFiles, run_id: str, *, told: bool) -> tuple[str, ...]:
+    """That a guardrail was asked which does not look at grounding."""
+    merges = files.get_many(files.keys(room_prefix(run_id, "done/merge")), SliceResult)
+    return (NO_GROUNDING,) if not told and any(one.counts.get("grounding_by_rules_only") for one in merges) else ()
 
 
 def notes_on(*, model: str, guardrail: str) -> tuple[str, ...]:
@@ -106,7 +124,7 @@ def notes_on(*, model: str, guardrail: str) -> tuple[str, ...]:
     if not model:
         return ("no model is named (summariseModelId): near-duplicates were collapsed, nothing was summarised",)
     if not guardrail:
-        return ("no guardrail is named (guardrailId): summaries were held against their sources by rules alone",)
+        return (NO_GUARDRAIL,)
     return ()
 
 
@@ -126,7 +144,7 @@ def measured(report: NightReport) -> dict[str, float]:
 def _done(files: NightFiles, run_id: str) -> dict[str, Counter[str]]:
     """What came of every memory, by tenant."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for room in ROOMS:
+    for room in (*ROOMS, PROCEDURES):
         for result in files.get_many(files.keys(room_prefix(run_id, f"done/{room}")), SliceResult):
             counts = found[result.tenant_id]
             counts["processed"] += result.counts.get("looked", 0)
@@ -163,7 +181,8 @@ def _delta(found: Iterable[TenantQuality]) -> float | None:
 def lines(report: NightReport) -> Iterator[str]:
     """The report for people, line by line."""
     yield f"night {report.run.run_id}: {report.ended}, reported {iso(report.at)}"
-    yield f"quality gate: {report.quality.upper()}{_signed(', mean delta ', report.quality_delta)}"
+    if not report.run.dry_run:
+        yield f"quality gate: {report.quality.upper()}{_signed(', mean delta ', report.quality_delta)}"
     yield ", ".join(f"{report.totals.get(name, 0)} {name}" for name in TOTALS)
     if report.unfinished:
         yield f"not finished: {', '.join(f'{number} of {room}' for room, number in report.unfinished.items())}"

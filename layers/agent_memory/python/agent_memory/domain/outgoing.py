@@ -13,7 +13,7 @@ from uuid import UUID
 
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.json_text import MAX_DIGITS
-from agent_memory.domain.keys import label, user_identity
+from agent_memory.domain.keys import identifier, label, user_identity
 from agent_memory.domain.models import Outcome
 
 TIME_RULE = "must be ISO 8601 with a time zone, such as 2026-12-01T09:30:00Z"
@@ -63,6 +63,28 @@ def feedback(context_id: str | None, used: Sequence[str]) -> dict[str, object] |
     if isinstance(used, str) or not all(isinstance(memory_id, str) for memory_id in used):
         raise RefusedInputError("used", "must be a list of the ids of recalled items")
     return None if context_id is None else {"context_id": context_id, "used": list(used)}
+
+
+def result_of(procedure_id: object, succeeded: object) -> dict[str, object] | None:
+    """Return how a recalled procedure did, or None when the run names none."""
+    if procedure_id is None:
+        return None
+    if succeeded is not None and not isinstance(succeeded, bool):
+        raise RefusedInputError("procedure_succeeded", "must be true, false or absent")
+    rated = {"procedure_id": identifier(procedure_id, "procedure_id"), "succeeded": succeeded}
+    return {name: value for name, value in rated.items() if value is not None}
+
+
+def with_facts(
+    artifacts: Mapping[str, object] | None, facts: Sequence[Mapping[str, object]]
+) -> Mapping[str, object] | None:
+    """Return *artifacts* with the facts that the agent itself wants remembered, which may be all there is in them."""
+    if isinstance(facts, str | Mapping) or not all(isinstance(fact, Mapping) for fact in facts):
+        raise RefusedInputError("facts", "must be a list of objects with content and evidence")
+    if not facts:
+        return artifacts
+    made = (artifacts or {}).get("facts")
+    return {**(artifacts or {}), "facts": [*(made if isinstance(made, list | tuple) else ()), *facts]}
 
 
 def as_json(value: object, path: tuple[int, ...] = ()) -> object:

@@ -25,7 +25,7 @@ FOREVER = 253_402_300_799
 class PlanDoors(NamedTuple):
     """What the plan touches."""
 
-    index: DueIndex
+    due: DueIndex
     stored: StoredAgents
     files: NightFiles
 
@@ -58,7 +58,7 @@ def plan(ticket: NightTicket, doors: PlanDoors, last: LastNight | None, *, shard
         stage = stages[work.stage]
         if stage.begin and not work.rewritten and work.after is None and work.shard == 0:
             work = _resumed(work, last, run)
-        page = doors.index.page(stage.source, str(work.shard), upto=stage.upto, after=work.after, begin=stage.begin)
+        page = doors.due.page(stage.source, str(work.shard), upto=stage.upto, after=work.after, begin=stage.begin)
         (episodes if stage.source == "episodes" else facts).extend(page.keys)
         work = _advanced(work, page.after, shards, len(page.keys) if stage.begin else 0)
         if stage.begin and work.rewritten >= REWRITTEN_A_NIGHT and stages[work.stage].begin:
@@ -74,8 +74,8 @@ def plan(ticket: NightTicket, doors: PlanDoors, last: LastNight | None, *, shard
         rooms["facts"] = "none"
     done = work.stage >= len(stages)
     work = work.model_copy(update={"part": work.part + 1})
-    changes = {"rooms": rooms, "rewritten": rewritten, "work": None if done else work.model_dump()}
-    return ticket.decided("planned" if done else "more", **changes)
+    left = None if done else work.model_dump()
+    return ticket.decided("planned" if done else "more", rooms=rooms, rewritten=rewritten, work=left)
 
 
 def _stages(run: LifecycleRun) -> list[_Stage]:

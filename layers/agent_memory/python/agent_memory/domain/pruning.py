@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
-from agent_memory.domain.archive import Archive, ArchiveError, Shelf, keep
+from agent_memory.domain.archive import Archive, ArchiveError, keep
 from agent_memory.domain.errors import AgentMemoryError, RetryableError
 from agent_memory.domain.examining import NightRules, judged
 from agent_memory.domain.keys import result_key, room_of
@@ -22,6 +22,8 @@ from agent_memory.domain.lifecycle import (
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
 from agent_memory.domain.ports import Episodes
+from agent_memory.domain.shelves import EpisodeShelf
+from agent_memory.domain.summaries import stands_for
 
 # Reasons that are looked at again with today's item: whatever changed in between decides.
 _AS_JUDGED = frozenset({Reason.LOW_RELEVANCE, Reason.FAILED_RUN, Reason.MERGED, Reason.EXPIRED, Reason.EXPIRES_SOON})
@@ -33,7 +35,7 @@ class PruneDoors(NamedTuple):
     files: NightFiles
     episodes: Episodes
     dates: EpisodeDates
-    shelf: Shelf
+    shelf: EpisodeShelf
     archive: Archive
     notes: TenantNotes
 
@@ -95,6 +97,8 @@ def _apply(
     now_so = judged(episode, rules, now=run.now, holds=holds)
     if not _still(item, now_so, episode):
         return "kept", now_so.reason.value
+    if now_so.reason is Reason.MERGED and not _represented(episode, doors):
+        return "kept", "not_represented"
     keep(snapshot, doors.archive, night=run.run_id, reason=item.reason.value, now=run.now)
     if part.archive_only:
         return "archived", item.reason.value
@@ -102,6 +106,16 @@ def _apply(
         return _archived_until_it_expires(episode, doors.dates)
     removed = doors.shelf.remove(snapshot)
     return ("kept" if removed in ("changed", "pinned") else removed), _why(item, removed)
+
+
+def _represented(episode: Episode, doors: PruneDoors) -> bool:
+    """Whether what it was merged into is there and says so; if not, it is itself again and judged by the next night."""
+    target_id = episode.merged_into or ""
+    target = doors.episodes.get(episode.agent_id, target_id)
+    if target is not None and stands_for(target, episode):
+        return True
+    doors.shelf.unmark((episode.agent_id, episode.run_id), target_id)
+    return False
 
 
 def _why(item: PlanItem, removed: str) -> str:

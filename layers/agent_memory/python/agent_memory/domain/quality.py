@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from agent_memory.domain.deadlines import Budget
-from agent_memory.domain.errors import StoreBusyError
+from agent_memory.domain.errors import ModelAnswerError, StoreBusyError
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts, Knowledge
 from agent_memory.domain.quality_judge import judged_score
@@ -136,10 +136,14 @@ class Asking:
         if case.scorer is Scorer.JUDGE and self._doors.judge is None:
             return asked.model_copy(update={"reason": "no_judge_model"})
         found = self._recalled(case)
-        if case.scorer is Scorer.JUDGE and self._doors.judge is not None:
-            score = judged_score(self._doors.judge, case.question, case.criteria, found.items)
-        else:
-            score = retrieval_score(case.criteria, found.items, self._likeness)
+        try:
+            if case.scorer is Scorer.JUDGE and self._doors.judge is not None:
+                score = judged_score(self._doors.judge, case.question, case.criteria, found.items)
+            else:
+                score = retrieval_score(case.criteria, found.items, self._likeness)
+        except ModelAnswerError as error:
+            # One answer that is none costs this case its score, not the others theirs.
+            return asked.model_copy(update={"reason": error.reason})
         return asked.model_copy(update={"score": round(score, PLACES)})
 
     def _recalled(self, case: RegressionCase) -> Recalled:

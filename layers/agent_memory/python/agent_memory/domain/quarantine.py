@@ -21,7 +21,7 @@ from agent_memory.domain.models import (
     Outcome,
 )
 from agent_memory.domain.ports import Written
-from agent_memory.domain.procedures import Procedure, ReviewerKind
+from agent_memory.domain.procedures import Procedure
 from agent_memory.domain.screening import Screened, Trust, screen, screen_all, trust_of
 
 # Why a stored text is not shown.
@@ -269,7 +269,7 @@ def procedure_gives_orders(procedure: Procedure) -> bool:
     """Whether an approved procedure must not be shown. What a person approved is judged as leniently as a user's word;
     the word of an agent that reviews is an agent's."""
     approval = procedure.approval
-    by_person = approval is not None and approval.kind is ReviewerKind.HUMAN
+    by_person = approval is not None and approval.kind == "person"
     return screen_all((procedure.title, *procedure.steps), Trust.USER if by_person else Trust.AGENT).held
 
 

@@ -50,7 +50,8 @@ class Recalled(Model):
     *unreadable*: stored items left out because of their shape. *nothing_relevant*: memory was read, there was something
     to compare the task with or nothing stored at all, and nothing fits. *notes*: what a caller could misread.
     *cross_tenant*: results of another tenant that the Knowledge Base gave and we dropped; *unreadable_documents*:
-    results without the attributes that each of our documents has. *withheld*: stored texts that give orders.
+    results without the attributes that each of our documents has. *prefetched*: kept for a run that has not started, or
+    picked up by one. *withheld*: stored texts that give orders.
     """
 
     context: str = ""
@@ -68,6 +69,7 @@ class Recalled(Model):
     notes: tuple[Mapping[str, object], ...] = ()
     dropped: int = 0
     explain: tuple[Mapping[str, object], ...] | None = None
+    prefetched: bool = False
 
     def counts(self) -> dict[str, int]:
         """What is measured of every recall."""
@@ -80,6 +82,7 @@ class Recalled(Model):
             "FactsRecalled": sum(item.tier == "semantic" for item in self.items),
             "ProceduresRecalled": sum(item.tier == PROCEDURAL for item in self.items),
             "TrialsRecalled": sum(item.provenance.get("trial") is True for item in self.items),
+            "RecallsPrefetched": int(self.prefetched),
             "KnowledgeUnreadable": self.unreadable_documents,
             "TextsWithheldAtRead": self.withheld,
             CROSS_TENANT_RESULTS: self.cross_tenant,
@@ -250,7 +253,8 @@ class Recall:
         return clean
 
     def _record(self, context_id: str, items: tuple[RecalledItem, ...]) -> None:
-        if not items:
+        # What is prefetched counts as read when it is picked up.
+        if not items or self._request.prefetch:
             return
         detail = retrieved(self._request, context_id, items, at=self._now)
         self._reads.result(started(lambda: self._doors.publish(MEMORY_RETRIEVED, detail)), RECORD_BY, tier="recording")

@@ -59,7 +59,8 @@ class RecallRules(Model):
 class RecallRequest(Model):
     """One question to memory. *agents*: the asking agent first, then those it may read. *user_id*: becomes a
     pseudonym before anything is read with it. *run_id*: when it is named, the run decides which trials it gets, however
-    often it asks."""
+    often it asks. *prefetch*: keep the answer for a run that has not started. *pick_up*: the context_id under which it
+    was kept; *task* is then what to recall should it be gone, or empty."""
 
     tenant_id: str
     agent_id: str
@@ -75,6 +76,8 @@ class RecallRequest(Model):
     max_context_tokens: int
     budget_ms: int
     explain: bool
+    prefetch: bool = False
+    pick_up: str | None = None
 
 
 def recall_request(event: object, rules: RecallRules) -> RecallRequest:
@@ -84,10 +87,14 @@ def recall_request(event: object, rules: RecallRules) -> RecallRequest:
     tenant_id = tenant_identifier(event.get("tenant_id"))
     agent_id = identifier(event.get("agent_id"), "agent_id")
     task_type = _label(event, "task_type")
+    context_id, prefetch = event.get("context_id"), _flag(event, "prefetch")
+    pick_up = None if context_id is None else identifier(context_id, "context_id")
+    if prefetch and pick_up is not None:
+        raise RefusedInputError("context_id", "is made by a prefetch and not given to one")
     return RecallRequest(
         tenant_id=tenant_id,
         agent_id=agent_id,
-        task=_task(event.get("task")),
+        task=_task_beside(pick_up, event.get("task")),
         agents=_agents(tenant_id, agent_id, rules),
         tiers=_tiers(event.get("tiers"), task_type, rules),
         task_type=task_type,
@@ -99,6 +106,8 @@ def recall_request(event: object, rules: RecallRules) -> RecallRequest:
         max_context_tokens=_whole(event, "max_context_tokens", 0, MAX_CONTEXT_TOKENS, rules.max_context_tokens),
         budget_ms=_whole(event, "budget_ms", 1, MAX_BUDGET_MS, rules.budget_ms),
         explain=_flag(event, "explain"),
+        prefetch=prefetch,
+        pick_up=pick_up,
     )
 
 
@@ -165,6 +174,11 @@ def _task(value: object) -> str:
     if not task:
         raise RefusedInputError("task", "is required and must not be blank")
     return task
+
+
+def _task_beside(pick_up: str | None, value: object) -> str:
+    """The task, which a pick-up may leave out."""
+    return "" if pick_up is not None and value is None else _task(value)
 
 
 def _label(event: Mapping[str, object], field: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from agent_memory.domain.episodes import MAX_DIGEST, MAX_EMBEDDED, MAX_LIST, MAX_TASK, compose_digest, embedded
 from agent_memory.domain.examining import NightRules, date_of
@@ -22,10 +23,11 @@ def compose(
     names_unchecked: bool,
     now: int,
 ) -> Episode:
-    """Return the summary of *sources*, oldest first, which share agent, user, domain and outcome.
+    """Return the summary of *sources*, which share agent, user, domain and outcome.
 
     It ends when the last of them ended, so that it ranks where they would; its own age counts from *now*."""
     counts: Counter[str] = Counter()
+    sources = sorted(sources, key=lambda one: (one.ended_at, one.run_id))
     newest = sources[-1]
     task = shortened(one_line(newest.task), MAX_TASK)
     summary = Episode(
@@ -38,25 +40,33 @@ def compose(
         task_vector=embedded(task, embedder, counts),
         digest_vector=embedded(compose_digest(merger.summary, merger.key_facts, MAX_EMBEDDED), embedder, counts),
         embedding_model=embedder.model,
-        outcome=newest.outcome,
         task_summary=merger.summary,
         key_findings=merger.key_facts,
-        tools_used=_union(sources, "tools_used"),
-        time_taken_steps=round(sum(one.time_taken_steps for one in sources) / len(sources)),
-        reusable_patterns=_union(sources, "reusable_patterns"),
         confidence=merger.confidence,
         distilled_by=DistilledBy.MODEL,
         names_unchecked=names_unchecked or any(one.names_unchecked for one in sources),
-        domain=newest.domain,
-        task_type=newest.task_type if len({one.task_type for one in sources}) == 1 else None,
-        user_ref=newest.user_ref,
         created_at=now,
         ended_at=min(max(one.ended_at for one in sources), now),
         expires_at=now + rules.retention.summary_ttl_days * DAY_SECONDS,
         sources=tuple(sorted(one.run_id for one in sources)),
         oldest_source_at=oldest(sources),
+        **_carried_over(sources),
     )
     return summary.model_copy(update={"decays_at": date_of(summary, rules, now=now)})
+
+
+def _carried_over(sources: Sequence[Episode]) -> dict[str, Any]:
+    """What all have in common, and what is counted or listed without a model."""
+    newest = sources[-1]
+    return {
+        "outcome": newest.outcome,
+        "domain": newest.domain,
+        "user_ref": newest.user_ref,
+        "task_type": newest.task_type if len({one.task_type for one in sources}) == 1 else None,
+        "tools_used": _union(sources, "tools_used"),
+        "reusable_patterns": _union(sources, "reusable_patterns"),
+        "time_taken_steps": round(sum(one.time_taken_steps for one in sources) / len(sources)),
+    }
 
 
 def stands_for(entry: Episode, source: Episode) -> bool:

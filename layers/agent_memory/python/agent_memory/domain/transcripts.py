@@ -29,6 +29,7 @@ from agent_memory.domain.transcript_blocks import (
     tool_call,
 )
 from agent_memory.domain.transcript_calls import MatchedCalls, ToolCall
+from agent_memory.domain.working_memory import is_summary
 
 
 class Speaker(StrEnum):
@@ -192,7 +193,12 @@ def _read(fields: Mapping[object, object], counts: Counter[str]) -> _Said:
         counts["unknown_roles"] += 1
     pieces = [*pieces_of(fields.get("content"), counts), *_listed_calls(fields)]
     documents = tuple(cleaned(p.text, Counter()) for p in pieces if isinstance(p, Text) and p.document)
-    return _Said(role=role, pieces=tuple(_clean(iter(pieces), role, counts)), documents=documents)
+    read = tuple(_clean(iter(pieces), role, counts))
+    if role == "user" and any(isinstance(piece, Text) and is_summary(piece.text) for piece in read):
+        # A model wrote it to save room: nobody asked for what it says.
+        counts["working_memory_summaries"] += 1
+        role = "other"
+    return _Said(role=role, pieces=read, documents=documents)
 
 
 def _listed_calls(fields: Mapping[object, object]) -> Iterator[Call]:

@@ -27,12 +27,14 @@ NIGHTS_A_LIFE = 2
 
 
 class BlastRules(NamedTuple):
-    """How much of a tenant's memories one night may remove. *unread_days*: how long an unread memory lives."""
+    """How much of a tenant's memories one night may remove. *unread_days*: how long an unread memory lives.
+    *summaries*: how many a model can write in the time of a night; what is beyond stays due."""
 
     share: float = 0.2
     ceiling: float = 0.5
     begin: int = 50
     unread_days: float = 34.2
+    summaries: int = 900
 
 
 class TenantDoors(NamedTuple):
@@ -51,6 +53,7 @@ class WeighDoors(NamedTuple):
 
 class _WeighWork(Model):
     after: str = ""
+    summaries: int = 0
 
 
 def allowed_share(run: LifecycleRun, rules: BlastRules) -> float:
@@ -70,7 +73,10 @@ def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: 
         weighed = weighed_tenant(tenant_id, slices, run, doors, rules, approvals)
         files.put(_tenant_key(run.run_id, tenant_id), weighed)
         if not run.dry_run:
-            parts = [part for one in slices for part in _parts(one, held=weighed.held is not None)]
+            held = weighed.held is not None
+            affordable, asked = _affordable(slices, rules.summaries - (0 if held else work.summaries))
+            work = work if held else work.model_copy(update={"summaries": work.summaries + asked})
+            parts = [part for one in affordable for part in _parts(one, held=held)]
             files.put_many((slice_key(run.run_id, room, tenant_id, part.name), part) for room, part in parts)
             rooms |= {room: "some" for room, _ in parts}
         work = work.model_copy(update={"after": mine[-1]})
@@ -80,6 +86,20 @@ def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: 
         return ticket.decided("more", rooms=rooms, work=work.model_dump())
     _write_plan(run, files)
     return ticket.decided("plan_only" if run.dry_run else "go", rooms=rooms, work=None)
+
+
+def _affordable(slices: Sequence[PlanSlice], left: int) -> tuple[list[PlanSlice], int]:
+    """The slices with at most *left* groups that a model is asked about, and how many these are."""
+    kept, asked = [], 0
+    for one in slices:
+        groups = []
+        for group in one.groups:
+            if group.action is Action.MERGE and asked >= left:
+                continue
+            asked += group.action is Action.MERGE
+            groups.append(group)
+        kept.append(one.model_copy(update={"groups": tuple(groups)}))
+    return kept, asked
 
 
 def _by_tenant(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -118,10 +138,18 @@ def weighed_tenant(
     if removed - approved <= rules.share * rules.begin:
         return plan
     mine = doors.tenant(tenant_id)
-    total = sum(mine.dates.live(agent, now=run.now) for agent in mine.notes.agents())
+    # An agent that stored nothing since this release noted agents is known by what is due of it.
+    agents = sorted({*mine.notes.agents(), *_agents(slices)})
+    total = sum(mine.dates.live(agent, now=run.now) for agent in agents)
     limit = share * total
     held = "blast_radius" if total >= rules.begin and removed - approved > limit else None
     return plan.model_copy(update={"total": total, "limit": limit, "held": held})
+
+
+def _agents(slices: Iterable[PlanSlice]) -> Iterator[str]:
+    for one in slices:
+        yield from (item.agent_id for item in one.items)
+        yield from (group.agent_id for group in one.groups)
 
 
 def _counts(slices: Iterable[PlanSlice]) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""An agent that reviews contracts and remembers where in them things stand."""
