@@ -171,6 +171,7 @@ class LifecycleStack(cdk.Stack):
     def _flag(self) -> MemoryFunction:
         flag = self._function("FlagProcedures")
         flag.may_keep_registry("dynamodb:Query", kinds=(contract.REGISTRY_TENANTS,))
+        flag.may_publish()
         return flag
 
     def _expire_facts(self) -> MemoryFunction:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
 from agent_memory.domain.procedure_transitions import edit, pin, reject, retire
-from agent_memory.domain.procedure_upkeep import flag_unused
-from agent_memory.domain.procedures import Procedure, ProcedureState
+from agent_memory.domain.procedure_upkeep import NightlyProcedures
+from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, DAY, NOW, TENANT
@@ -254,11 +254,22 @@ def test_the_night_flags_what_nobody_used_for_long_tells_reviewers_and_changes_n
     recent = stored(tenant.procedures, an_approved(a_procedure(steps=("Use it.",), last_used_at=old + 1), now=old + 1))
     told: list[object] = []
 
-    def night() -> tuple[str, ...]:
-        return flag_unused(
-            tenant.procedures, lambda name, detail: told.append(detail["reason"]), RULES, environment="test", now=NOW
+    def night(rules: ProcedureRules = RULES) -> list[tuple[str, str, str]]:
+        procedures = NightlyProcedures(
+            tenant.procedures, lambda name, detail: told.append(detail["reason"]), rules, environment="test"
         )
+        return [(one.procedure_id, one.decision, one.reason) for one in procedures.flag(now=NOW)]
 
-    assert (night(), night(), told) == ((unused.procedure_id,), (), ["stale"])
+    assert (night(), night(), told) == ([(unused.procedure_id, "flagged", "stale")], [], ["stale"])
     assert now_in(tenant, unused).state is ProcedureState.NEEDS_REVIEW
     assert {now_in(tenant, one).state for one in (recent, pinned)} == {ProcedureState.APPROVED}
+
+
+def test_the_night_flags_what_stricter_settings_would_not_offer_any_more(tenant: TenantServices) -> None:
+    failing = stored(tenant.procedures, an_approved(a_procedure(applied=10, succeeded=7), now=NOW))
+    strict = RULES.model_copy(update={"min_success": 0.8})
+    procedures = NightlyProcedures(tenant.procedures, lambda name, detail: None, strict, environment="test")
+    assert [(one.procedure_id, one.reason) for one in procedures.flag(now=NOW)] == [
+        (failing.procedure_id, "low_success")
+    ]
+    assert now_in(tenant, failing).state is ProcedureState.NEEDS_REVIEW

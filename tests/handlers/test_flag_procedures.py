@@ -9,9 +9,11 @@ from agent_memory.domain.errors import AgentMemoryError, StoreBusyError
 from agent_memory.domain.keys import result_key
 from agent_memory.domain.lifecycle import NightTicket, SliceResult
 from agent_memory.domain.procedure_flagging import FlagDoors, Flagged, flag_procedures
+from agent_memory.domain.procedure_transitions import reject
 from support.aws import AwsAccount, an_aws_account
-from support.builders import NOW, LambdaContext
+from support.builders import DAY, NOW, TENANT, LambdaContext
 from support.nights import NIGHT, HeldFiles, a_night, a_ticket
+from support.procedures import PERSON, a_procedure, an_approved, stored
 
 from lambdas.flag_procedures.handler import handler
 
@@ -31,7 +33,7 @@ class HeldFlags:
 
 
 def flagged(
-    tenants: dict[str, HeldFlags | None], *, late: Any = lambda: False, ticket: NightTicket | None = None
+    tenants: dict[str, HeldFlags], *, late: Any = lambda: False, ticket: NightTicket | None = None
 ) -> tuple[NightTicket, dict[str, dict[str, int]], HeldFiles]:
     files = HeldFiles()
     done, results = flag_procedures(
@@ -42,7 +44,7 @@ def flagged(
 
 def test_every_tenant_is_looked_at_and_what_came_of_it_is_kept() -> None:
     flags = HeldFlags(("refunds", "p-1", "stale"), ("refunds", "p-2", "low_success"))
-    done, counts, files = flagged({"acme": flags, "contoso": None})
+    done, counts, files = flagged({"acme": flags, "contoso": HeldFlags()})
     assert (done.decision, counts) == ("flagged", {"acme": {"flagged": 2}, "contoso": {}})
     assert flags.asked_at == [NOW]
     kept = files.get(result_key(NIGHT, "procedures", "acme", "all"), SliceResult)
@@ -51,7 +53,7 @@ def test_every_tenant_is_looked_at_and_what_came_of_it_is_kept() -> None:
 
 
 def test_when_it_gets_late_it_goes_on_where_it_stopped() -> None:
-    tenants: dict[str, HeldFlags | None] = {name: HeldFlags() for name in ("a", "b", "c")}
+    tenants: dict[str, HeldFlags] = {name: HeldFlags() for name in ("a", "b", "c")}
     done, counts, _ = flagged(tenants, late=lambda: True)
     assert (done.decision, list(counts)) == ("more", ["a"])
     done, counts, _ = flagged(tenants, ticket=done)
@@ -89,3 +91,23 @@ def test_the_function_asks_the_registry_for_its_tenants(account: AwsAccount) -> 
     answer = handler(json.loads(json.dumps(event)), LambdaContext())
     assert answer["decision"] == "flagged"
     assert account.services.registry.all() == ["acme", "northwind"]
+
+
+@pytest.mark.case("lr-h03")
+def test_a_night_withdraws_what_nobody_used_and_leaves_what_a_person_rejected_alone(account: AwsAccount) -> None:
+    account.services.registry.note(TENANT, now=NOW)
+    procedures = account.services.tenant(TENANT).procedures
+    old = NOW - 61 * DAY
+    unused = stored(procedures, an_approved(a_procedure(last_used_at=old), now=old))
+    used = stored(procedures, an_approved(a_procedure(steps=("Use it.",), last_used_at=NOW), now=NOW))
+    refused = reject(a_procedure(steps=("Never.",)), PERSON, now=old).procedure
+    assert refused is not None
+    refused = stored(procedures, refused)
+    event = {"action": "flag", "ticket": a_ticket().model_dump(mode="json")}
+    handler(json.loads(json.dumps(event)), LambdaContext())
+    found = {one.procedure_id: procedures.get(one.task_type, one.procedure_id) for one in (unused, used, refused)}
+    assert {key: str(one.state) for key, one in found.items() if one} == {
+        unused.procedure_id: "needs_review",
+        used.procedure_id: "approved",
+        refused.procedure_id: "rejected",
+    }

@@ -57,7 +57,7 @@ MAY = {
     "prune_memories": NIGHT_FILES,
     "merge_memories": NIGHT_FILES | {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "dynamodb:PutItem"},
     "restore_memories": NIGHT_FILES | {"dynamodb:PutItem"},
-    "flag_procedures": NIGHT_FILES | {"dynamodb:Query"},
+    "flag_procedures": NIGHT_FILES | {"dynamodb:Query", "events:PutEvents"},
     "expire_facts": NIGHT_FILES | {"dynamodb:PutItem"},
     "quality_check": NIGHT_FILES | {"bedrock:InvokeModel", "bedrock:Retrieve"},
     "lifecycle_report": NIGHT_FILES,

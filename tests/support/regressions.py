@@ -4,10 +4,12 @@ from time import monotonic
 from typing import Any, cast
 
 from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts, Knowledge
+from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.quality import Asking, CaseScore, QualityDoors, fingerprint
 from agent_memory.domain.recall_request import RecallRules
 from agent_memory.domain.regressions import RegressionCase
 from support.builders import AGENT, NOW, TENANT
+from support.procedure_recalls import HeldProcedures
 from support.recalls import RULES, FixedEmbedder, HeldEpisodes
 
 
@@ -47,7 +49,13 @@ class NoFacts:
 
 
 def quality_doors(
-    episodes: HeldEpisodes | Exception, *, embedder: Any = None, judge: Any = None, facts: Any = None, **changes: Any
+    episodes: HeldEpisodes | Exception,
+    *,
+    embedder: Any = None,
+    judge: Any = None,
+    facts: Any = None,
+    procedures: HeldProcedures | None = None,
+    **changes: Any,
 ) -> QualityDoors:
     def opened() -> Episodes:
         if isinstance(episodes, Exception):
@@ -59,6 +67,7 @@ def quality_doors(
         episodes=opened,
         facts=lambda: cast("Facts", held),
         knowledge=lambda: cast("Knowledge", NoFacts()),
+        procedures=lambda: cast("Procedures", procedures or HeldProcedures()),
         embedder=lambda: cast("Embedder", embedder or FixedEmbedder()),
         judge=cast("ChatModel | None", judge),
         **changes,

@@ -19,7 +19,8 @@ from agent_memory.domain.recall import Recalled
 from agent_memory.domain.regressions import MAX_CRITERIA, Scorer, regression_case
 from support.builders import AGENT, NOW, TENANT, a_vector
 from support.conversations import Said, ScriptedModel
-from support.recalls import FixedEmbedder, HeldEpisodes, an_episode_at
+from support.procedure_recalls import HeldProcedures, proven
+from support.recalls import FixedEmbedder, HeldEpisodes, an_episode_at, at_cosine
 from support.regressions import NoFacts, a_case, a_score, asking, quality_doors
 
 CASE = a_case()
@@ -40,6 +41,18 @@ def test_a_case_is_asked_as_a_run_would_ask_and_scored_by_what_comes_back() -> N
     assert (score.score, score.verdict) == (1.0, Verdict.PASS)
     [lost] = asking(quality_doors(HeldEpisodes())).scores([CASE])
     assert (lost.score, lost.verdict) == (0.0, Verdict.FAIL)
+
+
+def test_a_case_is_answered_by_the_procedure_that_a_run_would_be_told() -> None:
+    case = a_case(criteria=("1. Cordon the node.",))
+    doors = quality_doors(HeldEpisodes(), procedures=HeldProcedures(proven(9, 9, task_vector=at_cosine(0.95))))
+    seen: list[Recalled] = []
+    [score] = asking(doors._replace(saw=seen.append)).scores([case])
+    assert [item.tier for found in seen for item in found.items] == ["procedural"]
+    assert score.score == 1.0
+    failing = HeldProcedures(**{"None": StoreBusyError("busy")})
+    with pytest.raises(RetryableError, match="could not read procedural"):
+        asking(quality_doors(HeldEpisodes(), procedures=failing)).scores([case])
 
 
 def test_asking_counts_as_no_access_and_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

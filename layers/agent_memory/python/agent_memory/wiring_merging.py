@@ -11,6 +11,7 @@ from agent_memory.domain.merging import MergeDoors, MergeRules
 from agent_memory.domain.models import Episode
 from agent_memory.domain.privacy import scrub_texts
 from agent_memory.domain.procedure_flagging import FlagDoors, ProcedureFlags
+from agent_memory.domain.procedure_upkeep import NightlyProcedures
 from agent_memory.domain.restoring import RestoreDoors, RestoreRules
 from agent_memory.wiring import services
 from agent_memory.wiring_lifecycle import NightServices
@@ -63,9 +64,11 @@ class MergeServices(NightServices):
         """What flagging procedures touches."""
         return FlagDoors(self.own.night_files, self.own.registry.all, self.procedure_flags, late)
 
-    def procedure_flags(self, tenant_id: str) -> ProcedureFlags | None:
-        """The procedures of a tenant, as the night flags them; None: this release keeps no procedures."""
-        return None
+    def procedure_flags(self, tenant_id: str) -> ProcedureFlags:
+        """The procedures of a tenant, as the night flags them."""
+        own = self.own
+        procedures = own.tenant(tenant_id).procedures
+        return NightlyProcedures(procedures, own.publish, own.procedure_rules, environment=own.settings.environment)
 
     def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:
         own, tenant = self.own, self.own.tenant(tenant_id)

@@ -22,6 +22,7 @@ def asking(own: Services, tenant_id: str, *, saw: Callable[[Recalled], None]) ->
         episodes=lambda: own.tenant(tenant_id).episodes,
         facts=lambda: own.tenant(tenant_id).facts,
         knowledge=lambda: own.knowledge,
+        procedures=lambda: own.tenant(tenant_id).procedures,
         embedder=lambda: own.embedder,
         judge=own.judge,
         saw=saw,

@@ -31,12 +31,12 @@ class ProcedureFlags(Protocol):
 
 
 class FlagDoors(NamedTuple):
-    """What flagging touches. *tenants*: every tenant there is, in order. *flags* None: the tenant has no procedures.
+    """What flagging touches. *tenants*: every tenant there is, in order.
     *late*: whether the function should come to an end."""
 
     files: NightFiles
     tenants: Callable[[], Sequence[str]]
-    flags: Callable[[str], ProcedureFlags | None]
+    flags: Callable[[str], ProcedureFlags]
     late: Callable[[], bool]
 
 
@@ -58,9 +58,7 @@ def _of_tenant(tenant_id: str, ticket: NightTicket, doors: FlagDoors) -> SliceRe
     done: list[Done] = []
     failed = 0
     try:
-        flags = doors.flags(tenant_id)
-        found = () if flags is None else flags.flag(now=ticket.run.now)
-        done = [_done(one) for one in found]
+        done = [_done(one) for one in doors.flags(tenant_id).flag(now=ticket.run.now)]
     except RetryableError:
         raise
     except AgentMemoryError:

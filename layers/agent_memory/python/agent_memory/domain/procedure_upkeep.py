@@ -1,31 +1,50 @@
-"""What the night does for procedures: those that nobody used for long go to the review queue. Nothing is deleted."""
+"""What the night does for procedures: those that fail, or that nobody used for long, go to the review queue. Nothing
+is deleted."""
 
+from agent_memory.domain.procedure_flagging import Flagged
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures
-from agent_memory.domain.procedure_transitions import flag_stale
-from agent_memory.domain.procedures import OFFERED, Procedure, ProcedureRules, stale
+from agent_memory.domain.procedure_transitions import flag_stale, settled
+from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState
 
 ROUNDS = 5
 
 
-def flag_unused(
-    procedures: Procedures, publish: Publish, rules: ProcedureRules, *, environment: str, now: int
-) -> tuple[str, ...]:
-    """Flag every procedure of the tenant that is stale, and tell the reviewers. Returns the ids.
+class NightlyProcedures:
+    """The procedures of one tenant, as a night sees them. Safe to repeat, late or twice."""
 
-    Safe to repeat, late or twice. What is used meanwhile is read again, and stays."""
-    flagged = []
-    for one in [one for state in sorted(OFFERED) for one in procedures.in_state(state)]:
-        if stale(one, now, rules) and (moved := _flag(one, procedures, rules, now)) is not None:
-            announce(moved, publish, environment=environment)
-            flagged.append(moved.procedure_id)
-    return tuple(flagged)
+    def __init__(self, procedures: Procedures, publish: Publish, rules: ProcedureRules, *, environment: str) -> None:
+        self._procedures = procedures
+        self._publish = publish
+        self._rules = rules
+        self._environment = environment
+
+    def flag(self, *, now: int) -> tuple[Flagged, ...]:
+        """Move what should not be offered any more to the review queue, and tell the reviewers."""
+        found = [self._flag(one, now) for one in self._procedures.offered() if self._withdrawn(one, now)]
+        return tuple(one for one in found if one is not None)
+
+    def _flag(self, read: Procedure, now: int) -> Flagged | None:
+        for _ in range(ROUNDS):
+            # What is used or decided on meanwhile is read again, and may stay.
+            found = self._procedures.get(read.task_type, read.procedure_id)
+            moved = self._withdrawn(found, now) if found else None
+            if moved is None:
+                return None
+            if self._procedures.save(moved):
+                announce(moved, self._publish, environment=self._environment)
+                return _flagged(moved, "flagged")
+        return _flagged(read, "kept")  # somebody is at work on it all the time, so it is not unused
+
+    def _withdrawn(self, procedure: Procedure, now: int) -> Procedure | None:
+        # Results withdraw a procedure when they are counted; settings that changed since are the night's to apply.
+        judged = settled(procedure, self._rules, now=now)
+        if judged.state is ProcedureState.NEEDS_REVIEW and judged is not procedure:
+            return judged
+        return flag_stale(procedure, now, self._rules).procedure
 
 
-def _flag(read: Procedure, procedures: Procedures, rules: ProcedureRules, now: int) -> Procedure | None:
-    for _ in range(ROUNDS):
-        found = procedures.get(read.task_type, read.procedure_id)
-        flagged = flag_stale(found, now, rules).procedure if found else None
-        if flagged is None or procedures.save(flagged):
-            return flagged
-    return None  # somebody is at work on it all the time, so it is not unused
+def _flagged(procedure: Procedure, decision: str) -> Flagged:
+    last = procedure.history[-1] if procedure.history else None
+    reason = str(last.why) if last and decision == "flagged" else "busy"
+    return Flagged(task_type=procedure.task_type, procedure_id=procedure.procedure_id, decision=decision, reason=reason)

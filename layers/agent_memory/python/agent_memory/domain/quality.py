@@ -13,6 +13,7 @@ from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import ModelAnswerError, StoreBusyError
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts, Knowledge
+from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.quality_judge import judged_score
 from agent_memory.domain.recall import Recall, RecallDoors, Recalled
 from agent_memory.domain.recall_request import MAX_BUDGET_MS, RecallRules, recall_request
@@ -95,6 +96,7 @@ class QualityDoors(NamedTuple):
     episodes: Callable[[], Episodes]
     facts: Callable[[], Facts]
     knowledge: Callable[[], Knowledge]
+    procedures: Callable[[], Procedures]
     embedder: Callable[[], Embedder]
     judge: ChatModel | None = None
     saw: Callable[[Recalled], None] = lambda _: None
@@ -157,7 +159,7 @@ class Asking:
         }
         request = recall_request(question, self._rules)
         facts = FactDoors(self._doors.facts, self._doors.knowledge, _KnownUser)
-        doors = RecallDoors(self._doors.episodes, self._doors.embedder, _untold, facts)
+        doors = RecallDoors(self._doors.episodes, self._doors.embedder, _untold, facts, self._doors.procedures)
         budget = Budget(request.budget_ms, self._clock)
         found = Recall(request, doors, budget, now=self._now, rules=self._rules).answer(NO_CONTEXT)
         self._doors.saw(found)
