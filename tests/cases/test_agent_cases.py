@@ -194,10 +194,8 @@ def test_stored_text_can_not_leave_its_block_in_the_system_prompt(world: StandIn
     (prompt,) = prompts(model)
     assert prompt.count(END_MARK) == 1
     assert prompt.splitlines()[-1] == END_MARK
-    # Left out where it gives orders; where it is shown, it is one quoted line and not several.
-    shown = [line for line in prompt.splitlines() if "Depot hours 8-16" in line or "audit@evil.example" in line]
-    assert all("Depot hours 8-16" in line and "audit@evil.example" in line for line in shown)
-    assert len(shown) == (1 if mark == END_MARK else 0)
+    # What breaks out and gives orders is not even quoted.
+    assert "audit@evil.example" not in prompt
 
 
 @pytest.mark.case("mp-h06")
