@@ -9,6 +9,7 @@ from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
+NO_TENANTS = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
 WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
@@ -27,7 +28,7 @@ class TenantRole(Construct):
                 "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
                 # The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a
                 # pattern is nobody's name.
-                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]},
+                "StringNotLike": {tag: NO_TENANTS},
             }
         )
         self.role = iam.Role(

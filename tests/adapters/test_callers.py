@@ -30,7 +30,7 @@ def registry(account: AwsAccount, clock: Clock) -> CallerRegistry:
 def test_what_was_allowed_is_known_and_listed(account: AwsAccount) -> None:
     callers = registry(account, Clock())
     row = Caller(principal=ROLE.format("a"), tenants=("acme", "beta"), reviewer=True)
-    callers.allow(row, now=5)
+    callers.allow(row, before=None, now=5)
     assert callers.known(row.principal) == row
     assert callers.known(ROLE.format("b")) is None
     assert callers.all() == [row]
@@ -38,9 +38,10 @@ def test_what_was_allowed_is_known_and_listed(account: AwsAccount) -> None:
 
 def test_a_later_row_takes_the_place_of_the_one_before(account: AwsAccount) -> None:
     callers = registry(account, Clock())
-    callers.allow(Caller(principal=ROLE.format("a"), tenants=("acme",), reviewer=True), now=5)
+    wider = Caller(principal=ROLE.format("a"), tenants=("acme",), reviewer=True)
+    callers.allow(wider, before=None, now=5)
     narrower = Caller(principal=ROLE.format("a"), tenants=("beta",))
-    callers.allow(narrower, now=6)
+    assert callers.allow(narrower, before=wider, now=6)
     assert callers.all() == [narrower]
 
 
@@ -49,7 +50,7 @@ def test_a_door_forgets_what_was_taken_back_within_a_minute(account: AwsAccount)
     door, desk = registry(account, clock), registry(account, Clock())
     row = Caller(principal=ROLE.format("a"), tenants=("acme",))
     assert door.known(row.principal) is None
-    desk.allow(row, now=5)
+    desk.allow(row, before=None, now=5)
     assert door.known(row.principal) == row, "an unknown caller is looked up again at once"
     assert desk.revoke(row.principal)
     assert not desk.revoke(row.principal)
@@ -61,5 +62,5 @@ def test_every_page_is_listed(account: AwsAccount) -> None:
     callers = registry(account, Clock())
     rows = [Caller(principal=ROLE.format(f"r{n:04}"), tenants=("t" * 120,) * 50) for n in range(MAX_CACHED)]
     for row in rows:
-        callers.allow(row, now=5)
+        callers.allow(row, before=None, now=5)
     assert callers.all() == rows

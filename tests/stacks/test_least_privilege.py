@@ -63,11 +63,24 @@ MAY = {
     "lifecycle_report": NIGHT_FILES,
     "park_run": set(),
     "record_retrieval": INTAKE,
-    "review_procedure": {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "events:PutEvents"},
-    "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents", "secretsmanager:GetSecretValue"},
+    "review_procedure": {
+        "bedrock:InvokeModel",
+        "comprehend:DetectPiiEntities",
+        "dynamodb:GetItem",
+        "events:PutEvents",
+    },
+    "bootstrap": {
+        "bedrock:InvokeModel",
+        "bedrock:Retrieve",
+        "dynamodb:GetItem",
+        "events:PutEvents",
+        "secretsmanager:GetSecretValue",
+    },
 }
 # Rows of the registry are nobody's data.
 REGISTRY = {
+    "bootstrap": ["registry#callers"],
+    "review_procedure": ["registry#callers"],
     "accept_run": ["registry#tenants"],
     "fact_confirmation": ["registry#dirty"],
     "ingestion": ["registry#dirty", "registry#ingestion"],

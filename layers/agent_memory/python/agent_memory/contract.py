@@ -78,6 +78,9 @@ LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
+# Two tenants of nobody's, each with a secret: the canary asks as one for what is the other's, and no caller speaks for
+# them.
+CANARY_TENANTS: Final = ("canary-a", "canary-b")
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
 # and the last report of the ingestion machine. `stored`: agents that stored something since a night looked at them,
 # entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals. `callers`: for which
@@ -106,7 +109,9 @@ PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
     "archive-bucket",
     "bootstrap-function",
+    "bootstrap-url",
     "bus",
+    "caller-auth",
     "consolidation-machine",
     "embedding-model",
     "environment",

@@ -4,8 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from agent_memory.aws.failures import translating
-from agent_memory.aws.item_codec import attributes, item, pages
+from botocore.exceptions import ClientError
+
+from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.item_codec import attributes, item, names, pages
 from agent_memory.contract import (
     LEDGER_PARTITION_KEY,
     LEDGER_SORT_KEY,
@@ -47,12 +49,27 @@ class CallerRegistry:
             self._known.popitem(last=False)
         return found
 
-    def allow(self, row: Caller, *, now: int) -> None:
-        """Write the row of a principal, in place of the one before."""
+    def allow(self, row: Caller, *, before: Caller | None, now: int) -> bool:
+        """Write the row of a principal in place of *before*. False when it is not what it was: somebody else changed
+        it."""
         held = {"tenants": row.tenants, "reviewer": row.reviewer, "noted_at": now, "schema_version": SCHEMA_VERSION}
-        with translating("dynamodb:PutItem on the registry of callers"):
-            self._client.put_item(TableName=self._table, Item=_key(row.principal) | item(held))
+        words: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(#key)"}
+        words["ExpressionAttributeNames"] = {"#key": LEDGER_PARTITION_KEY}
+        if before is not None:
+            words = {
+                "ConditionExpression": "#tenants = :tenants AND #reviewer = :reviewer",
+                "ExpressionAttributeNames": names("tenants", "reviewer"),
+                "ExpressionAttributeValues": item({":tenants": before.tenants, ":reviewer": before.reviewer}),
+            }
         self._known.pop(row.principal, None)
+        with translating("dynamodb:PutItem on the registry of callers"):
+            try:
+                self._client.put_item(TableName=self._table, Item=_key(row.principal) | item(held), **words)
+            except ClientError as error:
+                if error_code(error) == "ConditionalCheckFailedException":
+                    return False
+                raise
+        return True
 
     def revoke(self, principal: str) -> bool:
         """Remove the row of *principal*. False when there is none."""

@@ -10,14 +10,16 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Final, Literal
 
+from agent_memory.contract import CANARY_TENANTS
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import tenant_identifier
 from agent_memory.domain.models import Model
 
 CallerAuth = Literal["principal", "platform"]
 MAX_TENANTS = 100
+CALLER: Final = "caller"
 # Roles and users, with or without a path; a session of a role is the role.
 _PRINCIPAL = re.compile(r"arn:(aws[a-z-]*):iam::(\d{12}):(role|user)/(?:[\x21-\x7e]*/)?([\w+=,.@-]{1,64})")
 _SESSION = re.compile(r"arn:(aws[a-z-]*):sts::(\d{12}):assumed-role/([\w+=,.@-]{1,64})/[\w+=,.@-]{1,64}")
@@ -37,10 +39,14 @@ class Caller(Model):
 
 
 class Call(Model):
-    """A request, read from whichever door it came through. *principal*: proven by IAM; None when called directly."""
+    """A request, read from whichever door it came through.
+
+    *principal*: the role or user that IAM has proven; *arn*: the same with the name of the session. None when the
+    function was called directly."""
 
     request: Mapping[str, object]
     principal: str | None = None
+    arn: str | None = None
 
 
 def principal_of(arn: object) -> str:
@@ -60,16 +66,24 @@ def caller(principal: object, tenants: object, *, reviewer: object = False) -> C
     if not isinstance(reviewer, bool):
         raise RefusedInputError("reviewer", "must be true or false")
     named = tuple(sorted({tenant_identifier(one, "tenants") for one in tenants}))
+    if set(named) & set(CANARY_TENANTS):
+        raise RefusedInputError("tenants", "must not name the canary's tenants: nobody speaks for them")
     return Caller(principal=principal_of(principal), tenants=named, reviewer=reviewer)
+
+
+def came_by_url(event: object) -> bool:
+    """Whether *event* came through a function's URL."""
+    return isinstance(event, Mapping) and "requestContext" in event
 
 
 def call_of(event: object) -> Call:
     """Read a direct invocation or a request to a function URL. RefusedInputError: neither, or a body without JSON."""
     if not isinstance(event, Mapping):
-        raise RefusedInputError("request", "must be an object")
-    if "requestContext" not in event:
+        raise RefusedInputError("input", "must be a JSON object")
+    if not came_by_url(event):
         return Call(request=event)
-    return Call(request=_body(event), principal=principal_of(_user_arn(event["requestContext"])))
+    arn = _user_arn(event["requestContext"])
+    return Call(request=_body(event), principal=principal_of(arn), arn=str(arn))
 
 
 def authorised(
@@ -83,16 +97,16 @@ def authorised(
         return call
     if call.principal is None:
         rule = "must be proven by IAM here (callerAuth=principal): call the function's URL, signed with SigV4"
-        raise CallerRefusedError("caller", rule)
+        raise CallerRefusedError(CALLER, rule)
     tenant_id = tenant_identifier(call.request.get("tenant_id"))
     row = known(call.principal)
     # One answer for "unknown" and "of another tenant": it must not tell which tenants there are.
     if row is None or tenant_id not in row.tenants:
         rule = "may not speak for this tenant; an operator can allow it: agent-memory callers allow ARN --tenant TENANT"
-        raise CallerRefusedError("caller", rule)
+        raise CallerRefusedError(CALLER, rule)
     if to_review and not row.reviewer:
         rule = "may not review; an operator can allow it: agent-memory callers allow ARN --tenant TENANT --reviewer"
-        raise CallerRefusedError("caller", rule)
+        raise CallerRefusedError(CALLER, rule)
     return call
 
 

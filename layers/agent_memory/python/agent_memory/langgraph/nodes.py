@@ -152,7 +152,7 @@ class MemoryNodes:
         return Kept(run=run.model_copy(update=_recalled_fields(found))).update(self.owner)
 
     def _recalled(self, run: RunRecord, state: Any, runtime: Runtime[Any]) -> Recall:
-        ids = {"context_id": _given(self._prefetched, state, runtime), "run_id": run.run_id}
+        ids: dict[str, Any] = {"context_id": _given(self._prefetched, state, runtime), "run_id": run.run_id}
         return self.memory.recall(run.task, **self._said(state, runtime), **ids, **self._limits)
 
     def _compressed(self, state: Any) -> dict[str, Any] | None:
