@@ -13,9 +13,10 @@ from agent_memory.domain.errors import (
 )
 from agent_memory.domain.models import Claim, Distillation, Model, RunTicket
 from agent_memory.domain.ports import Claims, PersonalDataDetector
-from agent_memory.domain.privacy import Policy, reason_not_scrubbed, scrub_distillation
-from agent_memory.domain.quarantine import HeldContent, Quarantine, Quarantined, Withheld, quarantine_id, without_orders
+from agent_memory.domain.privacy import Policy, before_scrubbing, reason_not_scrubbed, scrub_distillation
+from agent_memory.domain.quarantine import HeldContent, Quarantine, Quarantined, Withheld, quarantine_id
 from agent_memory.domain.retention import RetentionRules
+from agent_memory.domain.sifting import without_orders
 from agent_memory.domain.tickets import claim_for
 
 
@@ -43,7 +44,7 @@ def cleanse(ticket: RunTicket, doors: CleanseDoors, policy: Policy, rules: Reten
     try:
         distillation = doors.claims.get_distillation(ticket.artifacts_key)
         scrubbed, entities = scrub_distillation(distillation, doors.detector, policy)
-        clean, withheld = without_orders(scrubbed)
+        clean, withheld = without_orders(scrubbed, before_scrubbing(distillation, scrubbed))
         held = _hold(ticket, clean, withheld, doors, rules, now) if withheld else {}
         key = doors.claims.put_distillation(ticket.claim_key, ticket.attempt, clean)
     except (RetryableError, AccessRefusedError, ConfigurationError):

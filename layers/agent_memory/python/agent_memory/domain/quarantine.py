@@ -6,23 +6,20 @@ with the parked runs.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 from agent_memory.domain.keys import SEPARATOR
 from agent_memory.domain.models import (
-    Artifacts,
     CandidateFact,
     CandidateProcedure,
-    Distillation,
     Episode,
     Model,
     Outcome,
 )
 from agent_memory.domain.ports import Written
 from agent_memory.domain.procedures import Procedure
-from agent_memory.domain.screening import Screened, Trust, screen, screen_all, trust_of
+from agent_memory.domain.screening import Trust, screen, screen_all
 
 # Why a stored text is not shown.
 GIVES_ORDERS = "gives_orders"
@@ -130,119 +127,14 @@ def cleared_mark(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def without_orders(distillation: Distillation) -> tuple[Distillation, tuple[Withheld, ...]]:
-    """*distillation* without the texts that belong in quarantine, and those."""
-    artifacts, found = distillation.artifacts, _Sieve(_trust_in(distillation))
-    task = found.one(Part.TASK, distillation.task, Trust.USER)
-    asked = found.lines(distillation.asked, known=distillation.task)
-    kept = artifacts.model_copy(
-        update={
-            "task_summary": found.one(Part.SUMMARY, artifacts.task_summary),
-            "key_findings": found.each(Part.FINDING, artifacts.key_findings),
-            "approach_used": found.one(Part.APPROACH, artifacts.approach_used),
-            "reusable_patterns": found.each(Part.PATTERN, artifacts.reusable_patterns),
-            "facts": found.facts(artifacts.facts),
-            "procedure": found.procedure(artifacts),
-        }
-    )
-    if not found.withheld:
-        return distillation, ()
-    counts = {**distillation.counts, "texts_quarantined": len(found.withheld)}
-    changes = {"task": task, "asked": asked, "artifacts": kept, "counts": counts, "withheld": len(found.withheld)}
-    return distillation.model_copy(update=changes), tuple(found.withheld)
-
-
-def _trust_in(distillation: Distillation) -> Trust:
-    """What a run concludes is worth what went into it: a run that read tools or documents speaks for them too."""
-    outside = distillation.read_outside or distillation.artifacts.tools_used
-    return Trust.OUTSIDE if outside else Trust.AGENT
-
-
-class _Sieve:
-    """Takes out what is held, text by text."""
-
-    def __init__(self, trust: Trust) -> None:
-        self._trust = trust
-        self.withheld: list[Withheld] = []
-
-    def one(self, part: Part, text: str, trust: Trust | None = None) -> str:
-        return text if self._kept(part, 0, text, trust or self._trust) else ""
-
-    def each(self, part: Part, texts: Sequence[str]) -> tuple[str, ...]:
-        """Each by itself, then neighbours: half an order in each of two findings is an order."""
-        held = {at for at, text in enumerate(texts) if screen(text, self._trust).held}
-        for at in range(len(texts) - 1):
-            if not {at, at + 1} & held and screen(f"{texts[at]} {texts[at + 1]}", self._trust).held:
-                held |= {at, at + 1}
-        for at in sorted(held):
-            found = screen(texts[at], self._trust)
-            self._withhold(part, at, texts[at], self._trust, found if found.held else _IN_PARTS)
-        return tuple(text for at, text in enumerate(texts) if at not in held)
-
-    def lines(self, asked: str, *, known: str) -> str:
-        lines = asked.split("\n")
-        held = [line for line in lines if screen(line, Trust.USER).held]
-        # What is held as the task is not held a second time as what was asked.
-        novel = "\n".join(line for line in held if line not in known)
-        if novel:
-            self._withhold(Part.ASKED, 0, novel, Trust.USER, screen(novel, Trust.USER))
-        return "\n".join(line for line in lines if line not in held) if held else asked
-
-    def facts(self, facts: Iterable[CandidateFact]) -> tuple[CandidateFact, ...]:
-        return tuple(
-            fact
-            for at, fact in enumerate(facts)
-            if self._kept(Part.FACT, at, fact.content, trust_of(fact.source), fact=fact)
-        )
-
-    def procedure(self, artifacts: Artifacts) -> CandidateProcedure | None:
-        proposed = artifacts.procedure
-        if proposed is None:
-            return None
-        texts = (proposed.title, *proposed.steps)
-        found = screen_all(texts, self._trust)
-        if not found.held:
-            return proposed
-        self._withhold(Part.PROCEDURE, 0, "\n".join(texts), self._trust, found, procedure=proposed)
-        return None
-
-    def _kept(self, part: Part, at: int, text: str, trust: Trust, fact: CandidateFact | None = None) -> bool:
-        found = screen(text, trust)
-        if found.held:
-            self._withhold(part, at, text, trust, found, fact=fact)
-        return not found.held
-
-    def _withhold(
-        self,
-        part: Part,
-        at: int,
-        text: str,
-        trust: Trust,
-        found: Screened,
-        *,
-        fact: CandidateFact | None = None,
-        procedure: CandidateProcedure | None = None,
-    ) -> None:
-        self.withheld.append(
-            Withheld(
-                part=part,
-                position=at,
-                text=text,
-                trust=trust,
-                reasons=found.reasons,
-                score=found.score,
-                fact=fact,
-                procedure=procedure,
-            )
-        )
-
-
-_IN_PARTS = Screened(held=True, reasons=("order_in_parts",))
+def episode_trust(episode: Episode) -> Trust:
+    """How far what *episode* concluded is trusted: a run that used tools speaks for them too."""
+    return Trust.OUTSIDE if episode.tools_used else Trust.AGENT
 
 
 def clean_episode(episode: Episode) -> tuple[Episode, int]:
     """*episode* as it may be shown, and how many texts were left out: rows of earlier releases are screened here."""
-    trust = Trust.OUTSIDE if episode.tools_used else Trust.AGENT
+    trust = episode_trust(episode)
     cleared, left_out = set(episode.cleared), 0
 
     def kept(text: str, of: Trust) -> bool:

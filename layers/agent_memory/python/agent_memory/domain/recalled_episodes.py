@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from agent_memory.domain.calibration import NEVER, Floor
 from agent_memory.domain.models import Episode
-from agent_memory.domain.quarantine import shown_id
+from agent_memory.domain.quarantine import episode_trust, shown_id
 from agent_memory.domain.ranking import Ranking, Shown
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
+from agent_memory.domain.reported_speech import labelled
 
 EXPLAINED = 50
 
@@ -31,11 +32,12 @@ def remembered_episode(found: FoundEpisode) -> Remembered:
 
 def _values(episode: Episode) -> list[tuple[str, str]]:
     """What is shown of an episode, label by label."""
+    trust = episode_trust(episode)
     return [
         ("task", episode.task),
-        ("approach", episode.approach_used),
-        *(("found", finding) for finding in episode.key_findings),
-        *(("worked", pattern) for pattern in episode.reusable_patterns),
+        labelled("approach", episode.approach_used, trust),
+        *(labelled("found", finding, trust) for finding in episode.key_findings),
+        *(labelled("worked", pattern, trust) for pattern in episode.reusable_patterns),
     ]
 
 

@@ -20,6 +20,7 @@ _NOW = (
     r"jetzt|ahora|maintenant|d'ora in poi|a partir de (?:ahora|agora|maintenant)|desde ahora|ab sofort|ab jetzt|"
     r"von nun an|desormais|dorenavant|vanaf nu|od teraz"
 )
+_NEGATED = re.compile(r"\b(?:nicht|non|no|ne|pas|nao|niet|nie|\u043d\u0435)\b")
 _CLAUSE = re.compile(
     rf"(?:^|[,:;.!?(\[\"'>*-])\W*(?:(?:{_AND}|{_NOW}|{_ALWAYS}|e|ve|dan|va|ou|oder|o|tambien|auch|aussi|"
     rf"por favor|bitte|please)\s+)*$|\b(?:{_AND})\s+(?:(?:{_ALWAYS}) )?$"
@@ -39,6 +40,16 @@ DEEDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("trust", 3, ("trust",)),
     ("memory_order", 2, ("memory", "always")),
     ("addressed_to_ai", 2, ("agent",)),
+    ("addressed_to_ai", 2, ("system_note",)),
+    ("addressed_to_ai", 2, ("this_reader",)),
+    ("override", 4, ("forget", "everything")),
+    ("override", 4, ("forget", "rules")),
+    ("override", 3, ("rules", "not_here", "this_reader")),
+    ("reveal", 4, ("disclose", "own_rules")),
+    ("unrestricted", 3, ("unbound",)),
+    ("steering", 3, ("each_answer", "system_note")),
+    ("steering", 3, ("send", "each_answer")),
+    ("exfiltration", 3, ("send", "hide")),
 )
 
 
@@ -49,7 +60,8 @@ def foreign_deeds(sentence: str) -> dict[str, int]:
 
     def says(idea: str) -> bool:
         if idea not in said:
-            matches = ideas()[idea].finditer(sentence)
+            # "Do not forget the rules" is a reminder.
+            matches = () if idea == "forget" and _NEGATED.search(sentence) else ideas()[idea].finditer(sentence)
             said[idea] = any(idea not in _ORDERED or _is_ordered(sentence, match) for match in matches)
         return said[idea]
 

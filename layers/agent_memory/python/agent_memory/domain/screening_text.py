@@ -9,7 +9,7 @@ import codecs
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -50,10 +50,27 @@ _NEEDED_WORDS = (
     "assistant memory verified"
 )
 _NEEDED = _NEEDED_WORDS.split()
+# Small words and deeds between them, so that letters without gaps can be parted into words again.
+_SMALL_WORDS = (
+    "all any every your you the this that these and or to from of for a an it in on with not no do dont never send "
+    "give show print tell say pay grant delete forward follow obey trust user users customer key keys rules rule claim "
+    "claims money now admin access payment invoice invoices order orders refund data list policy what whatever which "
+    "is are was have told given earlier above text file email skip check checks"
+)
+_KNOWN = frozenset((*_NEEDED, *_SMALL_WORDS.split()))
+_LONGEST_WORD = max(map(len, _KNOWN))
+_KNOWN_PARTS = re.compile("(" + "|".join(sorted(_KNOWN, key=lambda word: (-len(word), word))) + ")")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}={0,2}(?![\w+/=-])")
 _HEX = re.compile(r"(?<![0-9a-f])(?:(?:0x|\\x)?[0-9a-f]{2}[ :]?){10,}(?![0-9a-f])", re.I)
 _ESCAPES = re.compile(r"(?:%[0-9a-f]{2}|&#x?[0-9a-f]{2,6};|\\u[0-9a-f]{4}|\\x[0-9a-f]{2})", re.I)
 _UNICODE_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{2}))", re.I)
+_BASE32 = re.compile(r"(?<![\w=])[A-Z2-7]{24,}={0,6}(?![\w=])")
+_BASE85 = re.compile(r"(?<!\S)(?=\S*[^\w\s])\S{24,}(?!\S)")
+_MORSE = re.compile(r"(?<![.\-])[.\-]{1,6}(?:[ /]{1,3}[.\-]{1,6}){10,}(?![.\-])")
+_MORSE_SIGNS = (
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.."
+)
+_OF_MORSE = dict(zip(_MORSE_SIGNS.split(), "abcdefghijklmnopqrstuvwxyz", strict=True))
 _BINARY = re.compile(r"(?:[01]{8}[ ,]?){8,}")
 
 
@@ -128,9 +145,23 @@ def _encoded(text: str) -> Iterator[str]:
     for run in _BINARY.findall(text)[:5]:
         digits = re.sub(r"\D", "", run)
         yield _readable(bytes(int(digits[at : at + 8], 2) for at in range(0, len(digits) - 7, 8)))
+    for run in _BASE32.findall(text)[:5]:
+        yield _decoded(base64.b32decode, run.rstrip("=")[: len(run.rstrip("=")) // 8 * 8])
+    for run in _BASE85.findall(text)[:5]:
+        yield _decoded(base64.b85decode, run)
+        yield _decoded(base64.a85decode, run.removeprefix("<~").removesuffix("~>"))
+    for run in _MORSE.findall(text)[:5]:
+        yield " ".join("".join(_OF_MORSE.get(sign, "") for sign in word.split()) for word in run.split("/"))
     if len(_ESCAPES.findall(text)) >= LEAST_PAYLOAD:
         unescaped = html.unescape(unquote(text, errors="ignore"))
         yield _UNICODE_ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), unescaped)
+
+
+def _decoded(decode: Callable[[str], bytes], run: str) -> str:
+    try:
+        return _readable(decode(run))
+    except (ValueError, binascii.Error):
+        return ""
 
 
 def _from_base64(run: str) -> str:
@@ -185,7 +216,17 @@ def _mended(found: re.Match[str]) -> str:
 
 
 def _closed(run: str) -> str:
-    """Single letters put together; a wider gap than the others parts words."""
+    """Single letters put together; a wider gap than the others parts words. Without such gaps they are found by
+    themselves."""
     tied = any(sign in run for sign in "._*-")
     parts = re.split(r" +" if tied else r" {2,}", run)
-    return " ".join(re.sub(r"[ ._*\-]", "", part) for part in parts)
+    return " ".join(_parted(re.sub(r"[ ._*\-]", "", part)) for part in parts)
+
+
+def _parted(run: str) -> str:
+    """The words of *run*, longest known ones first, when most of it is words that an order is made of."""
+    if len(run) <= _LONGEST_WORD or run.lower() in _KNOWN:
+        return run
+    found = [part for part in _KNOWN_PARTS.split(run.lower()) if part]
+    known = sum(len(part) for part in found if part in _KNOWN)
+    return " ".join(found) if known >= 0.6 * len(run) else run
