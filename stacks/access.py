@@ -6,11 +6,14 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from agent_memory import contract
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from stacks.agents import agent_policy
+from stacks.alarms import Alarms
 from stacks.callers import Door
+from stacks.canary import Canary
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction, embedding_model_arn, on_registry
@@ -40,6 +43,9 @@ class AccessStack(cdk.Stack):
         review = ProcedureReview(self, "Review", deployment=deployment, layers=self._layers)
         regressions = self._regression_cases()
         door = Door(bootstrap, deployment=deployment)
+        canary = Canary(self, "Canary", deployment=deployment, layers=self._layers, bootstrap=bootstrap, door=door)
+        topic = sns.Topic.from_topic_arn(self, "Topic", deployment.names.alarms_topic_arn)
+        canary.watch(Alarms(self, "Alarms", deployment=deployment, topic=topic))
         self._operators(door, review, regressions)
         self._reviewers(review)
         agent_policy(self, "Agent", deployment=deployment, statements=[self._may_look_up(), *door.statements()])

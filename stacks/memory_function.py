@@ -71,11 +71,16 @@ class MemoryFunction(lambda_.Function):
         timeout: cdk.Duration,
         memory: int = 512,
         calls_model: bool = False,
+        role_name: str | None = None,
     ) -> None:
         name = deployment.names.function(folder)
         log = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", deployment=deployment)
         role = iam.Role(
-            scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), description=name
+            scope,
+            f"{construct_id}Role",
+            role_name=role_name,
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=name,
         )
         log.grant_write(role)
         super().__init__(

@@ -31,7 +31,7 @@ RUNTIME_KEYS: Final = (
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
     "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
-    "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
+    "taskTypeAliases", "procedureReviewerAgents", "callerAuth", "canaryStorageProbe",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
     "summariseMaxTokens", "guardrailId",
@@ -138,6 +138,7 @@ class Deployment(BaseModel):
     tiers_by_task_type: JsonText = "{}"
     shared_agents: JsonText = "{}"
     caller_auth: Literal["principal", "platform"] = "platform"
+    canary_storage_probe: bool = True
 
     # Working memory, kept by the client.
     compress_from_messages: Some = 30

@@ -43,6 +43,12 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
+    "canary": {
+        "bedrock:Retrieve",
+        "events:PutEvents",
+        "lambda:InvokeFunction",
+        "lambda:InvokeFunctionUrl",
+    },
     "propose_procedure": {"bedrock:InvokeModel", "events:PutEvents"},
     "record_feedback": {"events:PutEvents"},
     "regression_cases": {
@@ -166,7 +172,7 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 assert [flat(arn) for arn in as_list(statement["Resource"])] == [
                     "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:knowledge-base/<KnowledgeBaseId>"
                 ]
-    assert holders == {"Bootstrap", "FactConfirmation", "Ingestion", "QualityCheck", "RegressionCases"}
+    assert holders == {"Bootstrap", "CanaryCanary", "FactConfirmation", "Ingestion", "QualityCheck", "RegressionCases"}
 
 
 def allowed_wildcard(actions: list[str], resource: str) -> bool:

@@ -143,6 +143,8 @@ PARAMETER_NAMES: Final = (
 ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
 METRICS_NAMESPACE: Final = "agent-memory"
 # Metrics that alarms read.
+CANARY_LEAKS: Final = "CanaryLeaks"
+CANARY_LOOKED: Final = "CanaryLooked"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
 INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
 INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from agent_memory.domain.callers import canary_caller
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import tenant_identifier
@@ -246,7 +247,9 @@ class Services:
         return "platform" if self.settings.caller_auth == "platform" else "principal"
 
     def known_caller(self, principal: str) -> "Caller | None":
-        """What the registry says of a principal."""
+        """What the registry says of a principal. The canary speaks for its own tenants by its role alone."""
+        if self.settings.canary_role and principal == self.settings.canary_role:
+            return canary_caller(principal)
         return self.callers.known(principal)
 
     @cached_property

@@ -111,9 +111,7 @@ class S3Claims:
         """Keep a run's input in the parked bucket and return its key; the same input has the same key."""
         body = _json(content)
         name = hashlib.sha256(body).hexdigest()[:32]
-        return self._put_body(
-            self._parked_bucket, f"{parked_prefix(self._tenant_id, agent_id, run_id)}{name}.json.gz", body
-        )
+        return self._put_body(self._parked_bucket, f"{self._parked_folder(agent_id, run_id)}{name}.json.gz", body)
 
     def get_parked(self, key: str) -> object:
         """The input of a parked run. Raises TranscriptError `parked_content_missing`."""
@@ -125,7 +123,7 @@ class S3Claims:
 
     def delete_parked(self, agent_id: str, run_id: str) -> None:
         """Remove all that is kept of a run that is parked no longer."""
-        prefix = parked_prefix(self._tenant_id, agent_id, run_id)
+        prefix = self._parked_folder(agent_id, run_id)
         with translating("s3:ListBucket and s3:DeleteObject on the parked bucket"):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._parked_bucket, Prefix=prefix)
             for found in (found for page in pages for found in page.get("Contents", ())):
@@ -153,7 +151,7 @@ class S3Claims:
         return key
 
     def _park_copy(self, key: str, agent_id: str, run_id: str, name: str, *, missing: str = "missing") -> str:
-        to = f"{parked_prefix(self._tenant_id, agent_id, run_id)}{name}.json.gz"
+        to = f"{self._parked_folder(agent_id, run_id)}{name}.json.gz"
         with translating("s3:CopyObject to the parked bucket"):
             try:
                 self._client.copy_object(
@@ -174,6 +172,11 @@ class S3Claims:
         if not key.startswith(f"parked/{self._tenant_id}/") or "/../" in key:
             raise CrossTenantError(f"a key of another tenant reached the parked runs of {self._tenant_id}")
         return key
+
+    def _parked_folder(self, agent_id: str, run_id: str) -> str:
+        if any("/" in one or not one.strip(".") for one in (agent_id, run_id)):
+            raise CrossTenantError(f"an id that is a path reached the parked runs of {self._tenant_id}")
+        return parked_prefix(self._tenant_id, agent_id, run_id)
 
     def _put(self, bucket: str, key: str, content: object) -> str:
         return self._put_body(bucket, key, _json(content))

@@ -71,6 +71,11 @@ def caller(principal: object, tenants: object, *, reviewer: object = False) -> C
     return Caller(principal=principal_of(principal), tenants=named, reviewer=reviewer)
 
 
+def canary_caller(principal: str) -> Caller:
+    """The canary, which no row of the registry can name."""
+    return Caller(principal=principal, tenants=CANARY_TENANTS)
+
+
 def came_by_url(event: object) -> bool:
     """Whether *event* came through a function's URL."""
     return isinstance(event, Mapping) and "requestContext" in event
