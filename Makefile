@@ -7,7 +7,7 @@ ENV ?= dev
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 unexport PYTHONPATH
 
-.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench clean lock
+.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench audit clean lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,9 @@ check: $(READY) ## style, types, import rules, templates, privileges; writes not
 	$(BIN)/statelint statemachines/*.asl.json
 	$(BIN)/python -m stacks.layers
 	$(BIN)/python -m pytest tests/stacks tests/statemachines -n 2 --dist loadfile
+
+audit: $(READY) ## known faults of the pinned packages; asks a public database, so it needs the internet
+	$(BIN)/uvx --quiet --from "pip-audit==2.10.1" pip-audit --disable-pip --require-hashes --progress-spinner off -r layers/dependencies/requirements.txt -r requirements-dev.txt
 
 fix: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

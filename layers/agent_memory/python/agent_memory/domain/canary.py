@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from agent_memory.contract import CANARY_TENANTS, SCHEMA_VERSION
@@ -104,13 +105,13 @@ class _Findings:
         for code, request in _crafted(tenant_id, other):
             mine = request.get("tenant_id") == tenant_id
             unseen = secrets if mine else set(self._secrets.values())
-            self._probe(f"{tenant_id}:bootstrap:{code}", lambda request=request: doors.ask(request), unseen)
+            self._probe(f"{tenant_id}:bootstrap:{code}", partial(doors.ask, request), unseen)
         for code, agent_id, domain in _foreign_places(other):
-            reads = lambda agent_id=agent_id, domain=domain: doors.lists(tenant_id, agent_id, domain)  # noqa: E731
-            self._probe(f"{tenant_id}:list:{code}", reads, secrets)
-        for code, domain in (("all", None), ("foreign_domain", f'{DOMAIN}" OR "1"="1')):
-            query = KnowledgeQuery(tenant_id=tenant_id, text=QUESTIONS[other], domain=domain, limit=RESULTS)
-            self._search(f"{tenant_id}:search:{code}", query, secrets)
+            self._probe(f"{tenant_id}:list:{code}", partial(doors.lists, tenant_id, agent_id, domain), secrets)
+        query = KnowledgeQuery(tenant_id=tenant_id, text=QUESTIONS[other], limit=RESULTS)
+        self._search(f"{tenant_id}:search:all", query, secrets)
+        crafted = query.model_copy(update={"domain": f'{DOMAIN}" OR "1"="1'})
+        self._search(f"{tenant_id}:search:foreign_domain", crafted, secrets)
         if doors.crosses is not None:
             self._cross(f"{tenant_id}:storage", tenant_id, other)
 
