@@ -7,7 +7,7 @@ ENV ?= dev
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 unexport PYTHONPATH
 
-.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench clean lock
+.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench audit clean lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ check: $(READY) ## style, types, import rules, templates, privileges; writes not
 	$(BIN)/python -m stacks.layers
 	$(BIN)/python -m pytest tests/stacks tests/statemachines -n 2 --dist loadfile
 
+audit: $(READY) ## known faults of the pinned packages; asks a public database, so it needs the internet
+	$(BIN)/uvx --quiet --from "pip-audit==2.10.1" pip-audit --disable-pip --require-hashes --progress-spinner off -r layers/dependencies/requirements.txt -r requirements-dev.txt
+
 fix: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -62,7 +65,7 @@ synth: $(READY) ## templates for ENV=dev|staging|prod|local into cdk.out/ENV (CO
 	@CDK_OUTDIR=cdk.out/$(ENV) $(BIN)/python app.py $(if $(CONTEXT),$(foreach pair,$(CONTEXT),-c $(pair))) -c env=$(ENV)
 	@echo "cdk.out/$(ENV)"
 
-bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|working-memory|erasure, DATA=folder with the public data
+bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|working-memory|erasure|poisoning, DATA=folder with the public data
 	@test -n "$(NAME)" || { echo "say which: make bench NAME=burst DATA=folder"; exit 2; }
 	@PYTHONPATH=layers/agent_memory/python:.:tests $(BIN)/python -m benchmarks.$(subst -,_,$(NAME)) $(if $(DATA),--data $(DATA))
 

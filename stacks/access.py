@@ -6,23 +6,29 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from agent_memory import contract
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.agents import agent_policy
+from stacks.alarms import Alarms
+from stacks.callers import Door
+from stacks.canary import Canary
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
-from stacks.memory_function import MemoryFunction, on_registry
+from stacks.memory_function import MemoryFunction, embedding_model_arn, on_registry
 from stacks.models import may_ask
 from stacks.review import ProcedureReview
 from stacks.settings import Deployment
 from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
 
 NIGHTS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
+CALLERS = ["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
 
 class AccessStack(cdk.Stack):
-    """Stateless. callerAuth=platform: whoever may invoke the function is trusted with the tenant that it names."""
+    """Stateless. callerAuth=platform: whoever may invoke a function is trusted with the tenant that it names."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, deployment: Deployment, synthesizer: cdk.StackSynthesizer
@@ -36,9 +42,14 @@ class AccessStack(cdk.Stack):
         bootstrap = self._bootstrap()
         review = ProcedureReview(self, "Review", deployment=deployment, layers=self._layers)
         regressions = self._regression_cases()
-        self._operators(bootstrap, review, regressions)
+        door = Door(bootstrap, deployment=deployment)
+        canary = Canary(self, "Canary", deployment=deployment, layers=self._layers, bootstrap=bootstrap, door=door)
+        topic = sns.Topic.from_topic_arn(self, "Topic", deployment.names.alarms_topic_arn)
+        canary.watch(Alarms(self, "Alarms", deployment=deployment, topic=topic))
+        self._operators(door, review, regressions)
         self._reviewers(review)
-        self._parameters(bootstrap, review, regressions)
+        agent_policy(self, "Agent", deployment=deployment, statements=[self._may_look_up(), *door.statements()])
+        self._parameters(bootstrap, door, review, regressions)
 
     def _bootstrap(self) -> MemoryFunction:
         function = MemoryFunction(
@@ -81,7 +92,7 @@ class AccessStack(cdk.Stack):
             may_ask(function, judge)
         return function
 
-    def _operators(self, bootstrap: MemoryFunction, review: ProcedureReview, regressions: MemoryFunction) -> None:
+    def _operators(self, door: Door, review: ProcedureReview, regressions: MemoryFunction) -> None:
         names = self._deployment.names
         uploads = f"{names.bucket_arn(names.transcripts_bucket)}/*"
         ledger = names.table_arn(names.ledger_table)
@@ -97,8 +108,9 @@ class AccessStack(cdk.Stack):
             description="What the agent-memory command needs: recall, emit, look at and redrive any tenant's runs",
             statements=[
                 self._may_look_up(),
-                _may(["lambda:InvokeFunction"], [bootstrap.function_arn, regressions.function_arn]),
-                *review.statements(),
+                _may(["lambda:InvokeFunction"], [regressions.function_arn]),
+                *door.statements(),
+                *review.door.statements(),
                 _may(["events:PutEvents"], [names.bus_arn], client_source),
                 _may(["s3:PutObject"], [uploads]),
                 _may(["sts:AssumeRole", "sts:TagSession"], [names.tenant_role_arn]),
@@ -109,9 +121,13 @@ class AccessStack(cdk.Stack):
                 _may(["sqs:SendMessage"], homes),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
                 _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
+                # A fact that a person lets out of quarantine is observed like any other, so it is embedded.
+                _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
                 *self._nights(ledger),
+                # Who speaks for which tenants is an operator's word.
+                _may(CALLERS, [ledger], on_registry(contract.REGISTRY_CALLERS)),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
@@ -126,7 +142,7 @@ class AccessStack(cdk.Stack):
             "Reviewer",
             managed_policy_name=f"agent-memory-{env}-reviewer",
             description="What people and agents need who decide on procedures, and no more",
-            statements=[self._may_look_up(), *review.statements()],
+            statements=[self._may_look_up(), *review.door.statements()],
         )
 
     def _may_look_up(self) -> iam.PolicyStatement:
@@ -144,12 +160,16 @@ class AccessStack(cdk.Stack):
             _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
         ]
 
-    def _parameters(self, bootstrap: MemoryFunction, review: ProcedureReview, regressions: MemoryFunction) -> None:
+    def _parameters(
+        self, bootstrap: MemoryFunction, door: Door, review: ProcedureReview, regressions: MemoryFunction
+    ) -> None:
         names = self._deployment.names
         values = {
             "archive-bucket": names.archive_bucket,
             "bootstrap-function": bootstrap.function_name,
+            "bootstrap-url": door.url,
             "bus": names.bus,
+            "caller-auth": self._deployment.caller_auth,
             "consolidation-machine": names.machine_arn,
             "embedding-model": self._deployment.embedding_model_id,
             "environment": names.env,
@@ -170,7 +190,7 @@ class AccessStack(cdk.Stack):
             "regression-function": regressions.function_name,
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
             "review-function": review.function.function_name,
-            "review-url": review.url,
+            "review-url": review.door.url,
             "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,

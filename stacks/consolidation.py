@@ -171,14 +171,11 @@ class ConsolidationStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", deployment=self._deployment)
         machine = self._machine.machine
         for construct_id, function, meaning in (
-            (
-                "RunParkedAtTheDoor",
-                "accept_run",
-                "A run was parked at the door: agent-memory parked list",
-            ),
+            ("RunParkedAtTheDoor", "accept_run", "A run was parked at the door: agent-memory parked list"),
             ("RunParked", "park_run", "A run could not be consolidated and was parked: agent-memory parked list"),
         ):
             alarms.when_any(construct_id, _counted("RunsParked", by=function), meaning=meaning)
+        self._count_quarantined(alarms)
         alarms.when_any(
             "ParkingFails",
             self._park_run.metric_errors(period=FIVE_MINUTES),
@@ -211,6 +208,14 @@ class ConsolidationStack(cdk.Stack):
                 period=FIVE_MINUTES, statistic=cloudwatch.Stats.MAXIMUM
             )
             alarms.when_any(construct_id, metric, meaning=meaning)
+
+    def _count_quarantined(self, alarms: Alarms) -> None:
+        alarms.when_any(
+            "QuarantineBurst",
+            _counted("TextsQuarantined", by="pii_scrubbing"),
+            meaning="Many texts that give orders to agents came at once, as in an attack: agent-memory quarantine list",
+            threshold=self._deployment.quarantine_burst,
+        )
 
     def _count_lost(self, alarms: Alarms) -> None:
         for state in ("FeedbackLost", "AnnouncementLost"):

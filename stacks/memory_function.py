@@ -34,6 +34,11 @@ def log_group(scope: Construct, construct_id: str, *, name: str, deployment: Dep
     )
 
 
+def embedding_model_arn(model_id: str) -> str:
+    """The embedding model of a deployment, in its own region."""
+    return f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"
+
+
 def on_registry(*kinds: str) -> dict[str, object]:
     """The condition that holds a grant on the ledger to these kinds of rows of the registry."""
     keys = [f"{contract.REGISTRY_TENANT}#{kind}" for kind in kinds]
@@ -66,11 +71,16 @@ class MemoryFunction(lambda_.Function):
         timeout: cdk.Duration,
         memory: int = 512,
         calls_model: bool = False,
+        role_name: str | None = None,
     ) -> None:
         name = deployment.names.function(folder)
         log = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", deployment=deployment)
         role = iam.Role(
-            scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), description=name
+            scope,
+            f"{construct_id}Role",
+            role_name=role_name,
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=name,
         )
         log.grant_write(role)
         super().__init__(
@@ -121,9 +131,7 @@ class MemoryFunction(lambda_.Function):
 
     def may_embed(self, model_id: str) -> None:
         """Let it embed with the model of this deployment, in this region."""
-        self.may(
-            "bedrock:InvokeModel", on=[f"arn:{cdk.Aws.PARTITION}:bedrock:{cdk.Aws.REGION}::foundation-model/{model_id}"]
-        )
+        self.may("bedrock:InvokeModel", on=[embedding_model_arn(model_id)])
 
     def may_retrieve(self) -> None:
         """Let it ask the Knowledge Base. IAM can't see the filter, so few may and each checks what comes back."""

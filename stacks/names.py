@@ -86,6 +86,14 @@ class Names:
         return f"agent-memory-{self.env}-tenant-data"
 
     @property
+    def canary_role(self) -> str:
+        return f"agent-memory-{self.env}-canary"
+
+    @property
+    def canary_role_arn(self) -> str:
+        return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.canary_role}"
+
+    @property
     def machine(self) -> str:
         return self.named("agent-memory-consolidation")
 
@@ -186,6 +194,7 @@ class Names:
             "archiveBucket": self.archive_bucket,
             "bus": self.bus,
             "tenantRole": self.tenant_role_arn,
+            "canaryRole": self.canary_role_arn,
             "userKeySecret": self.user_key_secret,
             "refusedQueue": self.queue_url("refused"),
             "consolidationMachine": self.machine_arn,

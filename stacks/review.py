@@ -7,13 +7,12 @@ from agent_memory import contract
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from stacks.alarms import Alarms
+from stacks.callers import Door
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
 from stacks.queues import queue
@@ -22,10 +21,6 @@ from stacks.wildcards import DETECT_PII, acknowledge
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 TIMEOUT: Final = 30
-# IAM's name for "this call came through the function's URL, signed".
-SIGNED: Final = {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}}
-# A direct invocation could bring a request context of its own making.
-THROUGH_URL: Final = {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 
 
 class ReviewNotices(Construct):
@@ -81,17 +76,7 @@ class ProcedureReview(Construct):
         self.function.may_use(DETECT_PII)
         self.function.may_embed(deployment.embedding_model_id)
         self.function.may_publish()
-        self._direct = deployment.caller_auth == "platform"
-        self.url = self.function.add_function_url(auth_type=lambda_.FunctionUrlAuthType.AWS_IAM).url
-
-    def statements(self) -> list[iam.PolicyStatement]:
-        """What a reviewer needs. A signed call of a URL needs both actions."""
-        arn = [self.function.function_arn]
-        when = None if self._direct else THROUGH_URL
-        return [
-            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arn, conditions=when),
-            iam.PolicyStatement(actions=["lambda:InvokeFunctionUrl"], resources=arn, conditions=SIGNED),
-        ]
+        self.door = Door(self.function, deployment=deployment)
 
 
 def _notice(env: str) -> events.RuleTargetInput:

@@ -31,7 +31,7 @@ RUNTIME_KEYS: Final = (
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
     "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
-    "taskTypeAliases", "procedureReviewerAgents", "callerAuth",
+    "taskTypeAliases", "procedureReviewerAgents", "callerAuth", "canaryStorageProbe",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
     "summariseMaxTokens", "guardrailId",
@@ -113,6 +113,7 @@ class Deployment(BaseModel):
     pii_min_score: Share = 0.5
     pii_allow: str = ""
     scrub_transcript: bool = False
+    quarantine_burst: Some = 20
 
     # Facts and procedures.
     confirmation_threshold: Some = 3
@@ -142,6 +143,7 @@ class Deployment(BaseModel):
     tiers_by_task_type: JsonText = "{}"
     shared_agents: JsonText = "{}"
     caller_auth: Literal["principal", "platform"] = "platform"
+    canary_storage_probe: bool = True
 
     # Working memory, kept by the client.
     compress_from_messages: Some = 30

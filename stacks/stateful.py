@@ -17,6 +17,8 @@ IDENTITY: Final = {
     "AWS::DynamoDB::Table": ("TableName", "KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes"),
     "AWS::S3::Bucket": ("BucketName",),
     "AWS::SecretsManager::Secret": ("Name", "GenerateSecretString"),
+    # Without it no receipt of an erasure can be proved any more.
+    "AWS::KMS::Key": ("KeySpec", "KeyUsage"),
     "AWS::S3Vectors::VectorBucket": ("VectorBucketName",),
     "AWS::S3Vectors::Index": ("IndexName", "DataType", "Dimension", "DistanceMetric", "MetadataConfiguration"),
     "AWS::Bedrock::KnowledgeBase": ("KnowledgeBaseConfiguration", "StorageConfiguration"),

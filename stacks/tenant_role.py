@@ -9,6 +9,7 @@ from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
+NO_TENANTS = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
 WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
@@ -25,8 +26,9 @@ class TenantRole(Construct):
             {
                 "Null": {tag: "false"},
                 "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
-                # The registry is nobody's tenant, and a slash would let one tenant's prefix lie inside another's.
-                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", ""]},
+                # The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a
+                # pattern is nobody's name.
+                "StringNotLike": {tag: NO_TENANTS},
             }
         )
         self.role = iam.Role(
@@ -61,6 +63,18 @@ class TenantRole(Construct):
         # The night removes what the archive holds; facts leave the Knowledge Base before their rows go.
         self._on_own_keys(("dynamodb:DeleteItem",), [episodes, facts, ledger])
         self._on_own_keys(("dynamodb:Query",), indexes)
+
+        # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
+                resources=[ledger],
+                conditions={
+                    "ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]},
+                },
+            )
+        )
 
     def _on_own_keys(self, actions: tuple[str, ...], resources: list[str]) -> None:
         self.role.add_to_policy(

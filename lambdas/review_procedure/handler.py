@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from agent_memory.domain.callers import authorised
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.procedure_review import ReviewDoors, Reviewed, ReviewRules, review
-from agent_memory.domain.review_answers import over_http, refusal
 from agent_memory.domain.review_request import review_request
-from agent_memory.domain.reviewers import call_of, is_http, reviewer_of
+from agent_memory.domain.reviewers import reviewer_of
+from agent_memory.domain.url_answers import answered, metric_of, refusal
 from agent_memory.wiring import services
 from aws_lambda_powertools import Logger, Metrics
 
@@ -18,16 +19,16 @@ def handler(event: Any, context: object) -> dict[str, Any]:
     try:
         answer = _reviewed(event).model_dump(mode="json", exclude_none=True)
     except RefusedInputError as refused:
-        metrics.add_metric(name="ReviewsRefused", unit="Count", value=1)
+        metrics.add_metric(name=metric_of(refused, "ReviewsRefused"), unit="Count", value=1)
         answer = refusal(refused)
-    return over_http(answer) if is_http(event) else answer
+    return answered(event, answer)
 
 
 def _reviewed(event: object) -> Reviewed:
     own = services()
-    call = call_of(event, caller_auth=own.settings.caller_auth)
-    asked = review_request(call.body)
-    reviewer = reviewer_of(call, asked.tenant_id, own.settings.json_setting("procedure_reviewer_agents"))
+    call = authorised(event, own.caller_auth, own.known_caller, to_review=True)
+    asked = review_request(call.request)
+    reviewer = reviewer_of(call, own.settings.json_setting("procedure_reviewer_agents"), own.caller_auth)
     procedures = own.tenant(asked.tenant_id).procedures
     doors = ReviewDoors(procedures, own.scrubbed, lambda: own.embedder, own.publish, own.rest)
     rules = ReviewRules(own.procedure_rules, own.settings.environment)

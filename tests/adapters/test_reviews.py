@@ -9,7 +9,8 @@ from typing import Any
 
 import boto3
 import pytest
-from agent_memory.aws.reviews import DirectReviews, SignedReviews
+from agent_memory.aws.reviews import REVIEWS, DirectReviews
+from agent_memory.aws.signed_url import SignedUrl
 from agent_memory.domain.errors import AccessRefusedError, ConfigurationError, RefusedInputError, RetryableError
 
 ADA = "arn:aws:sts::123456789012:assumed-role/Reviewers/ada"
@@ -54,8 +55,8 @@ def a_session(region: str | None = "us-east-1") -> boto3.session.Session:
     return boto3.session.Session("AKIATEST", "secret", "session-token", region_name=region)
 
 
-def signed(url: Url) -> SignedReviews:
-    return SignedReviews(a_session(), url=url.address, timeout_seconds=5.0)
+def signed(url: Url) -> SignedUrl:
+    return SignedUrl(a_session(), url=url.address, timeout_seconds=5.0, function=REVIEWS)
 
 
 def test_a_call_of_the_url_carries_the_callers_signature_and_names_nobody(url: Url) -> None:
@@ -92,7 +93,7 @@ def test_what_goes_wrong_is_one_of_our_errors(url: Url, status: int, answer: obj
 
 
 def test_a_url_that_nobody_serves_is_worth_another_try() -> None:
-    reviews = SignedReviews(a_session(), url="http://127.0.0.1:9/", timeout_seconds=0.5)
+    reviews = SignedUrl(a_session(), url="http://127.0.0.1:9/", timeout_seconds=0.5, function=REVIEWS)
     with pytest.raises(RetryableError, match="InvokeFunctionUrl"):
         reviews.ask({"action": "list"})
 
@@ -102,7 +103,7 @@ def test_without_a_region_it_is_said_what_to_set(url: Url, monkeypatch: pytest.M
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     with pytest.raises(ConfigurationError, match="AWS_DEFAULT_REGION"):
-        SignedReviews(a_session(None), url=url.address, timeout_seconds=5.0).ask({})
+        SignedUrl(a_session(None), url=url.address, timeout_seconds=5.0, function=REVIEWS).ask({})
 
 
 class Invoked:

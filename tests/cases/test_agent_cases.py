@@ -194,8 +194,8 @@ def test_stored_text_can_not_leave_its_block_in_the_system_prompt(world: StandIn
     (prompt,) = prompts(model)
     assert prompt.count(END_MARK) == 1
     assert prompt.splitlines()[-1] == END_MARK
-    (line,) = [line for line in prompt.splitlines() if "Depot hours 8-16" in line]
-    assert "audit@evil.example" in line
+    # What breaks out and gives orders is not even quoted.
+    assert "audit@evil.example" not in prompt
 
 
 @pytest.mark.case("mp-h06")

@@ -11,6 +11,7 @@ from agent_memory.domain.errors import ModelBusyError, RefusedInputError
 from agent_memory.domain.lexical import query
 from agent_memory.domain.memory_context import END_MARK, begin_mark, strip_memory_context
 from agent_memory.domain.models import Outcome
+from agent_memory.domain.quarantine import cleared_mark
 from agent_memory.domain.ranking import rank
 from agent_memory.domain.recall_request import recall_request
 from support.aws import AwsAccount, an_aws_account
@@ -234,7 +235,10 @@ HOSTILE = [
 @pytest.mark.case("mp-h01")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_stored_text_can_neither_close_nor_fake_the_memory_context(text: str) -> None:
-    answer = recalled(an_episode_at(0.95, key_findings=(text, "second"), reusable_patterns=(text,), task=text))
+    # A person let it in, or it would not be shown at all.
+    cleared = (cleared_mark(text),)
+    episode = an_episode_at(0.95, key_findings=(text, "second"), reusable_patterns=(text,), task=text, cleared=cleared)
+    answer = recalled(episode)
     lines = answer.context.splitlines()
     assert lines[0] == begin_mark(CONTEXT_ID)
     assert lines[-1] == END_MARK

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from agent_memory import contract
-from agent_memory.aws.reviews import SignedReviews
+from agent_memory.aws.signed_url import SignedUrl
 from agent_memory.cli import app as command
 from agent_memory.deployment import Deployment
 from agent_memory.domain.procedures import Procedure, ProcedureState
@@ -285,8 +285,8 @@ def test_the_task_type_is_told(pending: Procedure, capsys: pytest.CaptureFixture
 
 
 def test_where_iam_says_who_calls_the_command_signs_its_calls_of_the_url(account: AwsAccount) -> None:
-    variables = {**account.variables, contract.environment_variable("callerAuth"): "principal"}
     account.client("ssm").put_parameter(
-        Name=f"/agent-memory/{ENVIRONMENT}/operator-settings", Value=json.dumps(variables), Overwrite=True
+        Name=f"/agent-memory/{ENVIRONMENT}/caller-auth", Value="principal", Overwrite=True
     )
-    assert isinstance(Deployment(ENVIRONMENT).reviews, SignedReviews)
+    assert isinstance(Deployment(ENVIRONMENT).reviews, SignedUrl)
+    assert isinstance(Deployment(ENVIRONMENT).bootstrap, SignedUrl)

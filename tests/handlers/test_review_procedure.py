@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from agent_memory.domain.callers import Caller, principal_of
 from agent_memory.domain.errors import ConfigurationError, ModelAnswerError
 from agent_memory.domain.procedure_review import WORDS
 from agent_memory.domain.procedures import Procedure, ProcedureState
@@ -35,6 +36,9 @@ def account(request: pytest.FixtureRequest) -> Iterator[AwsAccount]:
         account.services.publish = lambda *event: vars(account.services)["told"].append(event)  # type: ignore[method-assign]  # what would go to the bus
         account.services.now = lambda: NOW  # type: ignore[method-assign]  # the builders' clock
         account.services.rest = lambda longest: None  # type: ignore[method-assign]  # nobody waits in a test
+        for arn in (ADA, BOB, BOT):
+            row = Caller(principal=principal_of(arn), tenants=(TENANT,), reviewer=True)
+            account.services.callers.allow(row, before=None, now=NOW)
         yield account
 
 
@@ -329,7 +333,7 @@ def test_status_codes_say_how_it_went(tenant: TenantServices, pending: Procedure
     assert over_url({**body, "procedure_id": "p-" + "0" * 32})["status"] == 404
     for hostile in ({**body, "action": "?"}, "[", "[1]", "", "[" * 100_000):
         assert over_url(hostile)["status"] == 400
-    assert over_url(body, arn=None)["error"]["field"] == "requestContext"
+    assert over_url(body, arn=None)["error"]["field"] == "principal"
     assert over_url("!", isBase64Encoded=True)["status"] == 400
 
 

@@ -59,6 +59,12 @@ MAY = {
         "dynamodb:Query",
         "dynamodb:UpdateItem",
     },
+    "canary": {
+        "bedrock:Retrieve",
+        "events:PutEvents",
+        "lambda:InvokeFunction",
+        "lambda:InvokeFunctionUrl",
+    },
     "erase_store": ERASING | {"bedrock:GetIngestionJob", "bedrock:StartIngestionJob"},
     "erasure_desk": ERASING | {"states:StartExecution"},
     "propose_procedure": {"bedrock:InvokeModel", "events:PutEvents"},
@@ -81,11 +87,24 @@ MAY = {
     "lifecycle_report": NIGHT_FILES,
     "park_run": set(),
     "record_retrieval": INTAKE,
-    "review_procedure": {"bedrock:InvokeModel", "comprehend:DetectPiiEntities", "events:PutEvents"},
-    "bootstrap": {"bedrock:InvokeModel", "bedrock:Retrieve", "events:PutEvents", "secretsmanager:GetSecretValue"},
+    "review_procedure": {
+        "bedrock:InvokeModel",
+        "comprehend:DetectPiiEntities",
+        "dynamodb:GetItem",
+        "events:PutEvents",
+    },
+    "bootstrap": {
+        "bedrock:InvokeModel",
+        "bedrock:Retrieve",
+        "dynamodb:GetItem",
+        "events:PutEvents",
+        "secretsmanager:GetSecretValue",
+    },
 }
 # Rows of the registry are nobody's data.
 REGISTRY = {
+    "bootstrap": ["registry#callers"],
+    "review_procedure": ["registry#callers"],
     "accept_run": ["registry#tenants"],
     "fact_confirmation": ["registry#dirty"],
     "ingestion": ["registry#dirty", "registry#ingestion"],
@@ -184,6 +203,7 @@ def test_only_functions_that_check_its_answers_reach_the_knowledge_base_and_that
                 ]
     assert holders == {
         "Bootstrap",
+        "CanaryCanary",
         "QualityCheck",
         "RegressionCases",
         "EraseStore",

@@ -26,6 +26,7 @@ procedureStaleDays procedureTrialShare parkedDays undoDays maxRemovedShare disti
 piiUnsupportedLanguage guardrailId scrubTranscript decayCalibration dueShards"""
 
 NAMED_BY_THE_DEPLOYMENT = {
+    "canary_role",
     "refused_queue", "consolidation_machine", "ingestion_machine", "archive_bucket", "lifecycle_machine",
     "summarise_model_id", "bedrock_model_id", "knowledge_base_id", "data_source_id",
     "erasure_machine", "erasure_role", "receipts_bucket", "receipt_key", "intake_dead_letters",

@@ -118,6 +118,8 @@ def test_buckets_are_private_encrypted_and_forget() -> None:
         "agent-memory-parked": (30, 1),
         "agent-memory-knowledge": (None, 30),
         "agent-memory-archive": (33, 1),
+        # What an erasure works with; receipts themselves stay.
+        "agent-memory-receipts": (30, 1),
     }
     policies = resources(storage(env="prod"), "AWS::S3::BucketPolicy").values()
     assert len(policies) == STORES["AWS::S3::Bucket"]

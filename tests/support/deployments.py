@@ -56,6 +56,11 @@ def functions(environment: str = "dev") -> dict[str, dict[str, Any]]:
 
 def allow_statements(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every Allow statement of an identity policy, with the logical id of the policy or role that holds it."""
+    return ((key, statement) for key, statement in statements(template) if statement["Effect"] == "Allow")
+
+
+def statements(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every statement of an identity policy, with the logical id of the policy or role that holds it."""
     for key, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         documents = (
@@ -66,8 +71,7 @@ def allow_statements(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[st
         documents += [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
         for document in filter(None, documents):
             for statement in document["Statement"]:
-                if statement["Effect"] == "Allow":
-                    yield key, statement
+                yield key, statement
 
 
 def flat(value: object) -> str:

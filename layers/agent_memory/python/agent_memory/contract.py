@@ -84,14 +84,19 @@ LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
 LEDGER_TTL: Final = "expires_at"
 REGISTRY_TENANT: Final = "registry"
+# Two tenants of nobody's, each with a secret: the canary asks as one for what is the other's, and no caller speaks for
+# them.
+CANARY_TENANTS: Final = ("canary-a", "canary-b")
 # Kinds of rows under the registry. `dirty`: domains with facts to ingest, entry tenant#domain. `ingestion`: the lock
 # and the last report of the ingestion machine. `stored`: agents that stored something since a night looked at them,
-# entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals.
+# entry tenant#agent. `lifecycle`: the lock of the night, the last completed one, approvals. `callers`: for which
+# tenants a principal speaks, entry its ARN.
 REGISTRY_TENANTS: Final = "tenants"
 REGISTRY_DIRTY: Final = "dirty"
 REGISTRY_INGESTION: Final = "ingestion"
 REGISTRY_STORED: Final = "stored"
 REGISTRY_LIFECYCLE: Final = "lifecycle"
+REGISTRY_CALLERS: Final = "callers"
 
 # A message that was received this often without success goes to the dead letters.
 MAX_RECEIVES: Final = 5
@@ -110,7 +115,9 @@ PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
     "archive-bucket",
     "bootstrap-function",
+    "bootstrap-url",
     "bus",
+    "caller-auth",
     "consolidation-machine",
     "embedding-model",
     "environment",
@@ -144,6 +151,8 @@ PARAMETER_NAMES: Final = (
 ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
 METRICS_NAMESPACE: Final = "agent-memory"
 # Metrics that alarms read.
+CANARY_LEAKS: Final = "CanaryLeaks"
+CANARY_LOOKED: Final = "CanaryLooked"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"
 INGESTION_JOBS_FAILED: Final = "IngestionJobsFailed"
 INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from agent_memory.aws.erasure_function import ErasureFunction
     from agent_memory.aws.queues import DeadLetters
     from agent_memory.aws.regression_function import RegressionFunction
-    from agent_memory.aws.remote import BootstrapFunction, ClientEvents, Clients, SsmDirectory, TranscriptUploads
+    from agent_memory.aws.remote import ClientEvents, Clients, Recalls, SsmDirectory, TranscriptUploads
     from agent_memory.aws.reviews import Reviews
+    from agent_memory.aws.signed_url import SignedUrl
 
 
 JUDGE_SECONDS = 300.0
@@ -41,22 +42,35 @@ class Deployment:
 
         return SsmDirectory(self.clients.get("ssm"), environment=self.environment)
 
-    @cached_property
-    def bootstrap(self) -> "BootstrapFunction":
-        from agent_memory.aws.remote import BootstrapFunction
+    @property
+    def callers_are_proven(self) -> bool:
+        """Whether this deployment takes calls through its signed URLs only (callerAuth=principal)."""
+        return self.directory.names.get("caller-auth") == "principal"
 
+    @cached_property
+    def bootstrap(self) -> "Recalls":
+        """The bootstrap function, called the way that the deployment knows its callers by."""
+        from agent_memory.aws.remote import BOOTSTRAP, BootstrapFunction
+
+        if self.callers_are_proven:
+            return self._signed("bootstrap-url", BOOTSTRAP)
         return BootstrapFunction(self.clients.get("lambda"), function=self.directory.name("bootstrap-function"))
 
     @cached_property
     def reviews(self) -> "Reviews":
         """The review function, called the way that the deployment knows its callers by."""
-        from agent_memory.aws.reviews import DirectReviews, SignedReviews
+        from agent_memory.aws.reviews import REVIEWS, DirectReviews
 
-        if self.services.settings.caller_auth == "principal":
-            url = self.directory.name("review-url")
-            return SignedReviews(self.clients.session, url=url, timeout_seconds=self.timeout_seconds)
+        if self.callers_are_proven:
+            return self._signed("review-url", REVIEWS)
         function = self.directory.name("review-function")
         return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
+
+    def _signed(self, parameter: str, function: str) -> "SignedUrl":
+        from agent_memory.aws.signed_url import SignedUrl
+
+        url = self.directory.name(parameter)
+        return SignedUrl(self.clients.session, url=url, timeout_seconds=self.timeout_seconds, function=function)
 
     @cached_property
     def regression_function(self) -> "RegressionFunction":

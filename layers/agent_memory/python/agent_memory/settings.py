@@ -6,7 +6,7 @@ from functools import cache
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent_memory.contract import ENVIRONMENT_PREFIX
+from agent_memory.contract import ENVIRONMENT_PREFIX, environment_variable
 from agent_memory.domain.errors import ConfigurationError
 
 
@@ -37,6 +37,7 @@ class Settings(BaseModel):
     receipt_key: str = ""
     intake_dead_letters: str = ""
     retrievals_dead_letters: str = ""
+    canary_role: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
@@ -98,6 +99,7 @@ class Settings(BaseModel):
     task_type_aliases: str = "{}"
     procedure_reviewer_agents: str = "{}"
     caller_auth: str = "platform"
+    canary_storage_probe: bool = True
 
     bootstrap_budget_ms: int = 1500
     max_episodes: int = 3
@@ -118,6 +120,27 @@ class Settings(BaseModel):
         if not isinstance(value, dict):
             raise ConfigurationError(f"{ENVIRONMENT_PREFIX}{name.upper()} must be a JSON object")
         return value
+
+
+class CanarySettings(BaseModel):
+    """What the canary alone is told: where bootstrap is."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    bootstrap_function: str
+    bootstrap_url: str
+
+
+def canary_settings() -> CanarySettings:
+    """What this process is told as the canary. Raises ConfigurationError naming what is missing."""
+    import os
+
+    names = {name: environment_variable(name) for name in ("bootstrapFunction", "bootstrapUrl")}
+    missing = [variable for variable in names.values() if variable not in os.environ]
+    if missing:
+        raise ConfigurationError(f"the canary needs {' and '.join(missing)}; its stack does not set it")
+    found = {name: os.environ[variable] for name, variable in names.items()}
+    return CanarySettings(bootstrap_function=found["bootstrapFunction"], bootstrap_url=found["bootstrapUrl"])
 
 
 def settings_from(environment: Mapping[str, str]) -> Settings:

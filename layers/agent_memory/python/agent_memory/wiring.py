@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from agent_memory.domain.callers import canary_caller
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
 from agent_memory.domain.keys import tenant_identifier
@@ -22,6 +23,7 @@ from agent_memory.wiring_tenant import TenantServices
 if TYPE_CHECKING:
     from agent_memory.aws.agent_notes import StoredRegistry
     from agent_memory.aws.bus import EventBus
+    from agent_memory.aws.callers import CallerRegistry
     from agent_memory.aws.chat_model import BedrockChatModel
     from agent_memory.aws.comprehend import ComprehendDetector
     from agent_memory.aws.embeddings import BedrockEmbedder
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.registry import DirtyRegistry, IngestionDesk, TenantRegistry
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.aws.user_refs import SecretUserRefs
+    from agent_memory.domain.callers import Caller, CallerAuth
     from agent_memory.domain.distillery import Distillery
     from agent_memory.domain.privacy import Policy
     from agent_memory.domain.procedures import ProcedureRules
@@ -244,6 +247,25 @@ class Services:
         from agent_memory.aws.registry import IngestionDesk
 
         return IngestionDesk(self.sessions.own_client("dynamodb"), table=self.settings.ledger_table)
+
+    @property
+    def caller_auth(self) -> "CallerAuth":
+        """How callers are known. What is not understood is the stricter one."""
+        return "platform" if self.settings.caller_auth == "platform" else "principal"
+
+    def known_caller(self, principal: str) -> "Caller | None":
+        """What the registry says of a principal. The canary speaks for its own tenants by its role alone."""
+        if self.settings.canary_role and principal == self.settings.canary_role:
+            return canary_caller(principal)
+        return self.callers.known(principal)
+
+    @cached_property
+    def callers(self) -> "CallerRegistry":
+        from agent_memory.aws.callers import CallerRegistry
+
+        return CallerRegistry(
+            self.sessions.own_client("dynamodb"), table=self.settings.ledger_table, clock=time.monotonic
+        )
 
     @cached_property
     def stored(self) -> "StoredRegistry":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.ledger import DynamoLedger
     from agent_memory.aws.prefetches import DynamoPrefetches
     from agent_memory.aws.procedures import DynamoProcedures
+    from agent_memory.aws.quarantine import DynamoQuarantine
     from agent_memory.aws.regressions import DynamoRegressions
     from agent_memory.aws.tenancy import TenantSessions
     from agent_memory.domain.ports import DirtyDomains
@@ -94,6 +95,14 @@ class TenantServices:
             episodes_table=s.episodes_table,
             procedures_table=s.procedures_table,
             tenant_id=self.tenant_id,
+        )
+
+    @cached_property
+    def quarantine(self) -> "DynamoQuarantine":
+        from agent_memory.aws.quarantine import DynamoQuarantine
+
+        return DynamoQuarantine(
+            self._client("dynamodb"), table=self._settings.ledger_table, tenant_id=self.tenant_id, claims=self.claims
         )
 
     @cached_property

@@ -26,7 +26,7 @@ from agent_memory.domain.errors import (
 )
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import claim_key, parked_prefix, work_prefix
-from agent_memory.domain.models import Claim, Distillation
+from agent_memory.domain.models import Claim, Distillation, Model
 
 # What the functions survive: a value costs up to 200 bytes of memory, and accept_run holds three copies of it.
 MAX_JSON_BYTES = 8 * 1024 * 1024
@@ -111,9 +111,7 @@ class S3Claims:
         """Keep a run's input in the parked bucket and return its key; the same input has the same key."""
         body = _json(content)
         name = hashlib.sha256(body).hexdigest()[:32]
-        return self._put_body(
-            self._parked_bucket, f"{parked_prefix(self._tenant_id, agent_id, run_id)}{name}.json.gz", body
-        )
+        return self._put_body(self._parked_bucket, f"{self._parked_folder(agent_id, run_id)}{name}.json.gz", body)
 
     def get_parked(self, key: str) -> object:
         """The input of a parked run. Raises TranscriptError `parked_content_missing`."""
@@ -125,11 +123,24 @@ class S3Claims:
 
     def delete_parked(self, agent_id: str, run_id: str) -> None:
         """Remove all that is kept of a run that is parked no longer."""
-        prefix = parked_prefix(self._tenant_id, agent_id, run_id)
+        prefix = self._parked_folder(agent_id, run_id)
         with translating("s3:ListBucket and s3:DeleteObject on the parked bucket"):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._parked_bucket, Prefix=prefix)
             for found in (found for page in pages for found in page.get("Contents", ())):
                 self._client.delete_object(Bucket=self._parked_bucket, Key=found["Key"])
+
+    def hold(self, key: str, content: Model) -> str:
+        """Keep a text that is held in quarantine, once, and return its key."""
+        return self._put(self._parked_bucket, self._own_parked(key), content.model_dump())
+
+    def held(self, key: str) -> object:
+        """A held text. Raises TranscriptError `quarantined_text_missing`."""
+        return self._get(self._parked_bucket, self._own_parked(key), missing="quarantined_text_missing")
+
+    def drop_held(self, key: str) -> None:
+        """Remove a held text; what is not there is removed."""
+        with translating("s3:DeleteObject on the parked bucket"):
+            self._client.delete_object(Bucket=self._parked_bucket, Key=self._own_parked(key))
 
     def _uploaded(self, s3_uri: str) -> str:
         found = _POINTER.fullmatch(s3_uri)
@@ -140,7 +151,7 @@ class S3Claims:
         return key
 
     def _park_copy(self, key: str, agent_id: str, run_id: str, name: str, *, missing: str = "missing") -> str:
-        to = f"{parked_prefix(self._tenant_id, agent_id, run_id)}{name}.json.gz"
+        to = f"{self._parked_folder(agent_id, run_id)}{name}.json.gz"
         with translating("s3:CopyObject to the parked bucket"):
             try:
                 self._client.copy_object(
@@ -161,6 +172,11 @@ class S3Claims:
         if not key.startswith(f"parked/{self._tenant_id}/") or "/../" in key:
             raise CrossTenantError(f"a key of another tenant reached the parked runs of {self._tenant_id}")
         return key
+
+    def _parked_folder(self, agent_id: str, run_id: str) -> str:
+        if any("/" in one or not one.strip(".") for one in (agent_id, run_id)):
+            raise CrossTenantError(f"an id that is a path reached the parked runs of {self._tenant_id}")
+        return parked_prefix(self._tenant_id, agent_id, run_id)
 
     def _put(self, bucket: str, key: str, content: object) -> str:
         return self._put_body(bucket, key, _json(content))

@@ -119,6 +119,28 @@ class DynamoEpisodes:
             ExpressionAttributeValues={f":{name}": held for name, held in kept.items()},
         )
 
+    def give_back(self, agent_id: str, run_id: str, *, field: str, text: str, mark: str) -> bool:
+        """Put *text* back into *field*, once per *mark*. False when the episode is gone."""
+        listed = field in ("key_findings", "reusable_patterns")
+        values: dict[str, object] = {
+            ":text": [text] if listed else text,
+            ":mark": mark,
+            ":marks": [mark],
+            ":none": [],
+            ":one": 1,
+        }
+        new = f"list_append(if_not_exists(#{field}, :none), :text)" if listed else ":text"
+        given = self._update(
+            agent_id,
+            run_id,
+            condition="attribute_exists(#key) AND NOT contains(#cleared, :mark)",
+            UpdateExpression=f"SET #{field} = {new}, #cleared = list_append(if_not_exists(#cleared, :none), :marks), "
+            "#withheld = if_not_exists(#withheld, :one) - :one",
+            ExpressionAttributeNames=names(field, "cleared", "withheld") | {"#key": EPISODES_PARTITION_KEY},
+            ExpressionAttributeValues=item(values),
+        )
+        return given or self.get(agent_id, run_id) is not None
+
     def _update(
         self, agent_id: str, run_id: str, *, condition: str = "attribute_exists(#key)", **expression: Any
     ) -> bool:

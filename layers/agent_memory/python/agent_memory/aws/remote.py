@@ -8,22 +8,23 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import boto3
 from botocore.config import Config
 
 from agent_memory.aws.failures import REFUSED, translating
+from agent_memory.aws.signed_url import answer_from
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, PARAMETER_ROOT
 from agent_memory.domain.errors import (
     AccessRefusedError,
     ConfigurationError,
-    RefusedInputError,
     RetryableError,
 )
 from agent_memory.domain.keys import run_prefix
 
 PUT_ATTEMPTS = 5
+BOOTSTRAP = "the bootstrap function"
 NOT_THIS_TENANT = "NotAuthorizedForSourceException"
 
 
@@ -96,6 +97,13 @@ class SsmDirectory:
             ) from None
 
 
+class Recalls(Protocol):
+    """Takes questions to the bootstrap function."""
+
+    def ask(self, question: Mapping[str, object]) -> dict[str, object]:
+        """Its answer. Raises RefusedInputError when it refuses the question."""
+
+
 class BootstrapFunction:
     """Calls the bootstrap function and hands back its answer."""
 
@@ -105,21 +113,12 @@ class BootstrapFunction:
 
     def ask(self, question: Mapping[str, object]) -> dict[str, object]:
         """Invoke once. Raises RefusedInputError when the function refuses the question."""
-        with translating("lambda:InvokeFunction on the bootstrap function"):
+        with translating(f"lambda:InvokeFunction on {BOOTSTRAP}"):
             response = self._client.invoke(FunctionName=self._function, Payload=json.dumps(question).encode())
             body = response["Payload"].read()
         if response.get("FunctionError"):
-            raise RetryableError("the bootstrap function failed; its log says why")
-        try:
-            answer = json.loads(body)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise RetryableError("the bootstrap function answered something other than a JSON object")
-        refusal = answer.get("error")
-        if isinstance(refusal, dict):
-            raise RefusedInputError(str(refusal.get("field", "input")), str(refusal.get("rule", "was refused")))
-        return answer
+            raise RetryableError(f"{BOOTSTRAP} failed; its log says why")
+        return answer_from(body, BOOTSTRAP)
 
 
 class ClientEvents:

@@ -7,6 +7,7 @@ import typer
 
 from agent_memory import __version__
 from agent_memory.cli import (
+    callers,
     dead_letters,
     demo,
     doctor,
@@ -20,6 +21,7 @@ from agent_memory.cli import (
     mcp,
     parked,
     procedures,
+    quarantine,
     recall,
     regress,
     spool,
@@ -74,6 +76,8 @@ app.add_typer(facts.app, name="facts")
 app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
+app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(callers.app, name="callers")
 app.add_typer(lifecycle.app, name="lifecycle")
 app.add_typer(erase.app, name="erase")
 app.add_typer(regress.app, name="regress")

@@ -23,6 +23,7 @@ from agent_memory.domain.facts import (
 from agent_memory.domain.keys import fact_id
 from agent_memory.domain.models import FactScope, Outcome
 from agent_memory.domain.same_fact import Relation
+from agent_memory.domain.screening import screen, trust_of
 
 
 def confirm(
@@ -53,9 +54,8 @@ def confirm(
     )
     before = best.fact if best else _opened(candidate, now, taken={fact.fact_id for fact in known})
     rivals = [match.fact for match in found if match.relation is Relation.CONTRADICTS]
-    fact, others, promoted = _settled(
-        _observed(before, observation, now), observation, peers=peers, rivals=rivals, settings=settings, now=now
-    )
+    seen = _observed(before, observation, now, cleared=candidate.cleared)
+    fact, others, promoted = _settled(seen, observation, peers=peers, rivals=rivals, settings=settings, now=now)
     return Decision(
         action=Action.CONFIRMED if best else Action.OPENED,
         reason="same" if best else "new",
@@ -81,6 +81,9 @@ def _refused(candidate: Candidate, settings: ConfirmationSettings) -> str | None
         return "low_confidence"
     if candidate.scope is FactScope.USER and not candidate.user_ref:
         return "no_user"
+    # Whatever comes here without having been screened on its way is screened now.
+    if not candidate.cleared and screen(candidate.content, trust_of(candidate.source)).held:
+        return "instruction"
     return refusal(candidate.content)
 
 
@@ -131,6 +134,7 @@ def _opened(candidate: Candidate, now: int, taken: Collection[str]) -> Fact:
         confidence=candidate.confidence,
         history=(opening,),
         valid_until=candidate.valid_until,
+        cleared=candidate.cleared,
         created_at=now,
         last_confirmed_at=now,
     )
@@ -152,13 +156,14 @@ def _has_said(fact: Fact, observation: Observation) -> bool:
     return observation.source not in SPOKEN and any(known.source_hash == observation.source_hash for known in earlier)
 
 
-def _observed(fact: Fact, observation: Observation, now: int) -> Fact:
+def _observed(fact: Fact, observation: Observation, now: int, *, cleared: bool) -> Fact:
     # The order of arrival must not show: the best confidence, the latest time.
     return fact.model_copy(
         update={
             "observations": (*fact.observations, observation),
             "confidence": max(fact.confidence, observation.confidence),
             "last_confirmed_at": max(fact.last_confirmed_at, now),
+            "cleared": fact.cleared or cleared,
         }
     )
 

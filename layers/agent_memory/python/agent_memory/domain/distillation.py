@@ -4,7 +4,7 @@ from collections import Counter
 
 from agent_memory.domain.extraction import asked_in, extract, task_of
 from agent_memory.domain.models import Artifacts, Claim, Distillation, DistilledBy, Outcome
-from agent_memory.domain.transcripts import Transcript
+from agent_memory.domain.transcripts import Speaker, Transcript
 
 
 def gated(
@@ -42,6 +42,15 @@ def distillation_of(
         artifacts=artifacts,
         distilled_by=by,
         counts={name: count for name, count in counts.items() if count},
+        read_outside=_read_outside(transcript),
+    )
+
+
+def _read_outside(transcript: Transcript) -> bool:
+    """Whether somebody else than user and agent had a say."""
+    return any(
+        turn.documents or turn.speaker in (Speaker.TOOL, Speaker.OTHER) or any(call.result for call in turn.calls)
+        for turn in transcript.turns
     )
 
 

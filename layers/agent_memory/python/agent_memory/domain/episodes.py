@@ -134,6 +134,7 @@ def compose(
         confidence=artifacts.confidence,
         distilled_by=distillation.distilled_by,
         names_unchecked=distillation.names_unchecked,
+        withheld=distillation.withheld,
         domain=claim.domain,
         task_type=claim.task_type,
         user_ref=claim.user_ref,

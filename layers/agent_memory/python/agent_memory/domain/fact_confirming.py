@@ -31,7 +31,16 @@ from agent_memory.domain.fact_writes import (
     awaits_ingestion,
 )
 from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision, Fact, FactState
-from agent_memory.domain.models import CandidateFact, Claim, Distillation, Model, RunTicket
+from agent_memory.domain.models import (
+    Artifacts,
+    CandidateFact,
+    Claim,
+    Distillation,
+    DistilledBy,
+    Model,
+    Outcome,
+    RunTicket,
+)
 from agent_memory.domain.plain_text import one_line
 from agent_memory.domain.ports import ChatModel, Claims, DirtyDomains, Embedder, FactDocuments, Facts
 from agent_memory.domain.promotion import concerns_knowledge, publish
@@ -96,6 +105,22 @@ def confirm_fact(
     if not 0 <= index < len(distillation.artifacts.facts):
         return _not_confirmed(index, "no_such_fact")
     return _Confirming(ticket.scrubbed_key, claim, distillation, doors, rules, now).answer(index)
+
+
+def confirm_released(
+    source: str,
+    claim: Claim,
+    fact: CandidateFact,
+    outcome: Outcome,
+    doors: ConfirmDoors,
+    rules: ConfirmRules,
+    *,
+    now: int,
+) -> Confirmed:
+    """Observe a fact that a person let out of quarantine, as its run would have. *source* names the decision."""
+    artifacts = Artifacts(task_summary="", outcome=outcome, facts=(fact.model_copy(update={"cleared": True}),))
+    released = Distillation(task="", asked="", artifacts=artifacts, distilled_by=DistilledBy.MODEL, scrubbed=True)
+    return _Confirming(source, claim, released, doors, rules, now, receipt=source).answer(0).asked
 
 
 def confirm_for(
@@ -202,6 +227,7 @@ class _Confirming:
             vector=embedder.embed(content),
             embedding_model=embedder.model,
             valid_until=fact.valid_until,
+            cleared=fact.cleared,
         )
 
     def _receipt(self) -> Receipt:

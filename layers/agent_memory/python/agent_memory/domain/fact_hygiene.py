@@ -1,4 +1,4 @@
-"""What can't be a fact, whoever says it: questions, orders to the agent, scraps, our own memory quoted back."""
+"""What can't be a fact, whoever says it: questions, scraps, our own memory quoted back."""
 
 import re
 
@@ -10,20 +10,6 @@ MAX_CHARACTERS = 4000
 _QUESTION = re.compile(
     r"[?\uff1f\u061f]\s*[\"')\]]*$"
     r"|^(?:who|what|when|where|why|how|which) (?:is|are|was|were|do|does|did|can|should|will|much|many)\b",
-    re.I,
-)
-_INSTRUCTION = re.compile(
-    r"\b(?:ignore|disregard|forget|override) (?:\w+ ){0,4}(?:instructions?|rules?|prompts?|guidelines?|messages?)\b"
-    r"|\b(?:notes?|message|instructions?) (?:to|for) (?:the |all |any )?(?:ai|llm|agents?|assistants?|models?|bots?)\b"
-    r"|\b(?:ai|llm) (?:agents?|assistants?|models?) (?:must|should|shall|have to|need to)\b"
-    r"|\byou(?: \w+)? (?:must|should|shall|have to|need to|are now|will now|are an? (?:ai|assistant|agent))\b"
-    r"|\b(?:always|please|never|do not|you)? ?remember (?:to|that you)\b"
-    r"|\bfrom now on\b"
-    r"|\b(?:reveal|print|repeat|show|leak|output|send|follow|new|updated) (?:\w+ ){0,3}"
-    r"(?:system|developer) (?:prompt|message)\b"
-    r"|^(?:system|assistant|agent|ai|user|human) ?:"
-    r"|\bdo not (?:tell|inform|mention|reveal|ask)\b"
-    r"|\bwithout (?:telling|asking) (?:the )?(?:user|human|operator)\b",
     re.I,
 )
 # What stands in quotation marks is spoken of, not said to the agent.
@@ -45,8 +31,6 @@ def refusal(content: str) -> str | None:
         return "one_word"
     if _QUESTION.search(text):
         return "question"
-    if _INSTRUCTION.search(without_quotations(text)):
-        return "instruction"
     return None
 
 

@@ -46,6 +46,7 @@ class Candidate(Model):
     """One fact that one run claims, embedded. *position*: its place among the run's candidates.
 
     *source_hash*: the document or tool answer that said it; None when a user or the agent did.
+    *cleared*: a person let it out of quarantine.
     """
 
     tenant_id: str
@@ -64,6 +65,7 @@ class Candidate(Model):
     vector: Vector
     embedding_model: str
     valid_until: int | None = None
+    cleared: bool = False
 
 
 class Observation(Model):
@@ -118,6 +120,7 @@ class Fact(Model):
     superseded_by: str | None = None
     valid_until: int | None = None
     pinned: bool = False
+    cleared: bool = False
     created_at: int
     last_confirmed_at: int
     promoted_at: int | None = None

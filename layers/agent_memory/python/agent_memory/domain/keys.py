@@ -146,6 +146,11 @@ def parked_prefix(tenant_id: str, agent_id: str, run_id: str) -> str:
     return f"parked/{tenant_id}/{agent_id}/{run_id}/"
 
 
+def held_key(tenant_id: str, agent_id: str, run_id: str, quarantine_id: str) -> str:
+    """S3 key of a held text in the parked bucket. `~` is in no id, so no agent's parked runs lie there."""
+    return f"parked/{tenant_id}/~quarantine/{agent_id}/{run_id}/{quarantine_id}.json.gz"
+
+
 def archive_root(tenant_id: str) -> str:
     """S3 prefix of everything of a tenant in the archive bucket, with its closing slash; below it the night's id."""
     return f"{ARCHIVE_PREFIX}{tenant_id}/"

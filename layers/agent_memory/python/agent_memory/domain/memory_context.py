@@ -23,6 +23,16 @@ _LINE = rf'(?:{re.escape(PREAMBLE)}|(?:episode|fact|procedure) \d+ of \d+: [^\n]
 _CUT_BLOCK = re.compile(rf"{_BEGIN}(?:\n{_LINE})*")
 
 _LOOKS_LIKE_ANGLE = str.maketrans({"\uff1c": "<", "\uff1e": ">", "\ufe64": "<", "\ufe65": ">"})
+# Other brackets have a use of their own, so only a mark that is drawn with them is taken apart; and the brackets of the
+# templates by which models tell system, user and tools apart.
+_DRAWN_MARK = re.compile(
+    r"[\u2039\u2329\u27e8\u3008\u276e\u2770\u02c2\u1438\u29fc\u227a\u226a\u300a\u00ab]"
+    r"(?=[\s/\\\u2044\u2215\uff0f]*agent[\s_\u2010-\u2015-]*memory)",
+    re.I,
+)
+_TEMPLATE = re.compile(
+    r"\[(?=\s*/?\s*(?:INST|SYSTEM|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*\])", re.I
+)
 
 
 def begin_mark(context_id: str) -> str:
@@ -46,7 +56,12 @@ def quoted(text: str) -> str:
     """Return *text* as one JSON string on one line that cannot hold a mark, whatever *text* says."""
     clean = plain(text).translate(_LOOKS_LIKE_ANGLE)
     clean = "\n".join(clean.splitlines())
-    return json.dumps(clean, ensure_ascii=False).replace("<", "\\u003c")
+    line = json.dumps(clean, ensure_ascii=False).replace("<", "\\u003c")
+    return _TEMPLATE.sub("\\\\u005b", _DRAWN_MARK.sub(_escaped, line))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def item_lines(heading: str, values: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class CandidateFact(Model):
     """A fact that one run claims. *evidence* is a verbatim quote of the transcript; *confidence* in [0, 1].
 
     *source*: who said the quote. *source_hash*: of the tool answer or document that it stands in; None for others.
+    *cleared*: a person let it out of quarantine.
     """
 
     content: str
@@ -72,6 +73,7 @@ class CandidateFact(Model):
     valid_until: int | None = None
     source: SourceKind = SourceKind.AGENT
     source_hash: str | None = None
+    cleared: bool = False
 
 
 class CandidateProcedure(Model):
@@ -104,6 +106,7 @@ class Distillation(Model):
 
     *task*: the task as it was asked. *asked*: everything the user asked for, in order.
     *counts*: what was dropped, coerced, left out or retried (`facts_without_evidence`, `unknown_blocks`, ...).
+    *read_outside*: the run read tools or documents. *withheld*: its texts that are in quarantine.
     """
 
     task: str
@@ -113,6 +116,8 @@ class Distillation(Model):
     counts: Mapping[str, int] = Field(default_factory=dict)
     scrubbed: bool = False
     names_unchecked: bool = False
+    read_outside: bool = False
+    withheld: int = 0
 
 
 class RunTicket(Model):
@@ -175,6 +180,8 @@ class Episode(Model):
     Of the night: *sources*: the runs that a summary, or the survivor of near-duplicates, stands for, the first of
     which ended at *oldest_source_at*. *merged_into*: the entry that stands for this one, which is about to go.
     *kept_until*: no relevance, however low, makes it due before (its expiry does). *review*: why a merge was refused.
+
+    Of quarantine: *withheld*: texts of the run that are held. *cleared*: marks of those that a person let back in.
     """
 
     tenant_id: str
@@ -206,6 +213,8 @@ class Episode(Model):
     access_count: int = 0
     last_access_at: int | None = None
     use_count: int = 0
+    withheld: int = 0
+    cleared: tuple[str, ...] = ()
     pinned: bool = False
     sources: tuple[str, ...] = ()
     oldest_source_at: int | None = None

@@ -127,6 +127,9 @@ class Episodes(Protocol):
     def pin(self, agent_id: str, run_id: str, *, pinned: bool, expires_at: int | None, decays_at: int | None) -> bool:
         """Set or remove the pin. False when the episode is gone."""
 
+    def give_back(self, agent_id: str, run_id: str, *, field: str, text: str, mark: str) -> bool:
+        """Put a text that was withheld back into *field*, once per *mark*. False when the episode is gone."""
+
 
 class Ledger(Protocol):
     """The ledger rows of ONE tenant: runs, contexts, parked runs."""

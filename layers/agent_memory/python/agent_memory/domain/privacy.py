@@ -160,6 +160,18 @@ def scrub_distillation(
     return scrubbed.model_copy(update={"scrubbed": True, "names_unchecked": unchecked}), dict(counts)
 
 
+def before_scrubbing(distillation: Distillation, scrubbed: Distillation) -> Mapping[str, str]:
+    """What each text of *scrubbed* that scrubbing changed was in *distillation*.
+
+    Only to be judged: nothing of it may be kept. Two texts that became one are both in it, in one.
+    """
+    before: dict[str, str] = {}
+    for said, clean in zip(_texts(distillation.model_dump()), _texts(scrubbed.model_dump()), strict=True):
+        if said != clean and said not in before.get(clean, ""):
+            before[clean] = f"{before[clean]}\n{said}" if clean in before else said
+    return before
+
+
 def reason_not_scrubbed(error: AgentMemoryError) -> str:
     """The short code under which a run is parked when scrubbing it is not worth another try."""
     if isinstance(error, UnsupportedLanguageError):

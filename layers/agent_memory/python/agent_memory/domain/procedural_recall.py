@@ -25,6 +25,7 @@ from agent_memory.domain.procedures import (
     success_rate,
     wilson_lower_bound,
 )
+from agent_memory.domain.quarantine import GIVES_ORDERS, procedure_gives_orders
 from agent_memory.domain.recall_request import ProcedureRecallRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 
@@ -55,13 +56,15 @@ class Considered(NamedTuple):
 
 class FoundProcedure(NamedTuple):
     """The answer of the tier: one memory or none; to a run that does not try it, a procedure on trial is as good as
-    none. *stored*: everything that could have been compared, if it had been readable."""
+    none. *stored*: everything that could have been compared, if it had been readable. *withheld*: those that give
+    orders."""
 
     memories: tuple[Remembered, ...] = ()
     stored: int = 0
     explain: tuple[Mapping[str, object], ...] = ()
     unreadable: int = 0
     skipped_vectors: int = 0
+    withheld: int = 0
 
 
 class ProceduralRecall:
@@ -99,6 +102,7 @@ class ProceduralRecall:
             stored=len(considered) + unreadable,
             explain=tuple(self._explained(one) for one in considered),
             unreadable=unreadable,
+            withheld=_withheld(considered),
         )
 
     def _by_meaning(
@@ -122,6 +126,7 @@ class ProceduralRecall:
             ),
             unreadable=read.unreadable,
             skipped_vectors=len(views) - len(alike) if vector is not None else 0,
+            withheld=_withheld(considered),
         )
 
     def _fetched(self, views: Sequence[ProcedureView]) -> Read[Procedure]:
@@ -155,6 +160,8 @@ class ProceduralRecall:
             return "low_success"
         if not injectable(one, rules):
             return "not_approved"
+        if procedure_gives_orders(one):
+            return GIVES_ORDERS
         return "below_floor" if self._task_type is None and likeness < self._rules.floor else None
 
     def _chosen(self, fitting: Sequence[Procedure], likeness: Mapping[int, float]) -> Procedure | None:
@@ -249,6 +256,10 @@ def _turn(procedure: Procedure) -> tuple[bool, int, int, float, int, str]:
     by_person, bound, evidence = rank(procedure)
     failures = procedure.applied - procedure.succeeded
     return not by_person, procedure.passed_over // PATIENCE, failures, -bound, -evidence, procedure.procedure_id
+
+
+def _withheld(considered: Sequence[Considered]) -> int:
+    return sum(one.reason == GIVES_ORDERS for one in considered)
 
 
 def _passed_over(one: Procedure, chosen: Procedure | None) -> str | None:

@@ -12,10 +12,11 @@ from agent_memory.contract import CROSS_TENANT_RESULTS, MEMORY_RETRIEVED, SCHEMA
 from agent_memory.domain import lexical
 from agent_memory.domain.calibration import Floor, episode_floor, form_of
 from agent_memory.domain.deadlines import Budget, Reads, Result, started
-from agent_memory.domain.models import EpisodeView, Model, RetrievedMemory, Vector
+from agent_memory.domain.models import Episode, EpisodeView, Model, RetrievedMemory, Vector
 from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.procedural_recall import FoundProcedure, ProceduralRecall
 from agent_memory.domain.procedures import PROCEDURAL
+from agent_memory.domain.quarantine import clean_episode
 from agent_memory.domain.ranking import Candidate, Ranking, collapse, rank
 from agent_memory.domain.recall_request import RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, context_of, iso, within_budget
@@ -50,7 +51,7 @@ class Recalled(Model):
     to compare the task with or nothing stored at all, and nothing fits. *notes*: what a caller could misread.
     *cross_tenant*: results of another tenant that the Knowledge Base gave and we dropped; *unreadable_documents*:
     results without the attributes that each of our documents has. *prefetched*: kept for a run that has not started, or
-    picked up by one.
+    picked up by one. *withheld*: stored texts that give orders.
     """
 
     context: str = ""
@@ -64,6 +65,7 @@ class Recalled(Model):
     unreadable: int = 0
     cross_tenant: int = Field(default=0, exclude=True)
     unreadable_documents: int = Field(default=0, exclude=True)
+    withheld: int = Field(default=0, exclude=True)
     notes: tuple[Mapping[str, object], ...] = ()
     dropped: int = 0
     explain: tuple[Mapping[str, object], ...] | None = None
@@ -82,6 +84,7 @@ class Recalled(Model):
             "TrialsRecalled": sum(item.provenance.get("trial") is True for item in self.items),
             "RecallsPrefetched": int(self.prefetched),
             "KnowledgeUnreadable": self.unreadable_documents,
+            "TextsWithheldAtRead": self.withheld,
             CROSS_TENANT_RESULTS: self.cross_tenant,
         }
 
@@ -123,6 +126,7 @@ class Recall:
         self._degraded = self._reads.degraded
         self._timings: dict[str, int] = {}
         self._unreadable = 0
+        self._withheld = 0
 
     def answer(self, context_id: str) -> Recalled:
         """Read, rank, choose, assemble, and tell the bus what was returned."""
@@ -147,6 +151,7 @@ class Recall:
             unreadable=self._unreadable + tiers.procedure.unreadable,
             cross_tenant=tiers.facts.foreign,
             unreadable_documents=tiers.facts.unreadable,
+            withheld=self._withheld + tiers.facts.withheld + tiers.procedure.withheld,
             notes=_notes(tiers.facts),
             dropped=len(memories) - len(kept),
             explain=tiers.explained() if self._request.explain else None,
@@ -238,9 +243,14 @@ class Recall:
         keys = [one.candidate.key for one in shown]
         read = started(lambda: self._doors.episodes().get_many(keys))
         read_episodes = self._readable(self._reads.result(read, FETCH_BY, tier="episodic"))
-        episodes = {(e.agent_id, e.run_id): e for e in read_episodes}
+        episodes = {(e.agent_id, e.run_id): self._clean(e) for e in read_episodes}
         self._timings["fetch_ms"] = self._budget.spent_ms
         return [FoundEpisode(one, episodes[one.candidate.key]) for one in shown if one.candidate.key in episodes]
+
+    def _clean(self, episode: Episode) -> Episode:
+        clean, left_out = clean_episode(episode)
+        self._withheld += left_out
+        return clean
 
     def _record(self, context_id: str, items: tuple[RecalledItem, ...]) -> None:
         # What is prefetched counts as read when it is picked up.

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 from agent_memory.domain.calibration import NEVER, Floor
 from agent_memory.domain.models import Episode
+from agent_memory.domain.quarantine import episode_trust, shown_id
 from agent_memory.domain.ranking import Ranking, Shown
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
+from agent_memory.domain.reported_speech import labelled
 
 EXPLAINED = 50
 
@@ -22,7 +24,7 @@ def remembered_episode(found: FoundEpisode) -> Remembered:
     episode = found.episode
     others = f", stands for {found.shown.similar} nearly identical runs" if found.shown.similar > 1 else ""
     about = (
-        f"run {episode.run_id} of agent {episode.agent_id}, ended {iso(episode.ended_at)}, "
+        f"run {shown_id(episode.run_id)} of agent {shown_id(episode.agent_id)}, ended {iso(episode.ended_at)}, "
         f"outcome {episode.outcome}{others}"
     )
     return Remembered(kind="episode", about=about, values=_values(episode), item=_item(found))
@@ -30,11 +32,12 @@ def remembered_episode(found: FoundEpisode) -> Remembered:
 
 def _values(episode: Episode) -> list[tuple[str, str]]:
     """What is shown of an episode, label by label."""
+    trust = episode_trust(episode)
     return [
         ("task", episode.task),
-        ("approach", episode.approach_used),
-        *(("found", finding) for finding in episode.key_findings),
-        *(("worked", pattern) for pattern in episode.reusable_patterns),
+        labelled("approach", episode.approach_used, trust),
+        *(labelled("found", finding, trust) for finding in episode.key_findings),
+        *(labelled("worked", pattern, trust) for pattern in episode.reusable_patterns),
     ]
 
 
@@ -55,6 +58,7 @@ def _item(found: FoundEpisode) -> RecalledItem:
             "distilled_by": episode.distilled_by.value,
             "confidence": float(episode.confidence),
             "names_unchecked": episode.names_unchecked,
+            "withheld": episode.withheld,
             "similar": found.shown.similar,
         },
     )

@@ -16,6 +16,7 @@ from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactState
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery, Passages
 from agent_memory.domain.models import FactScope, Vector
 from agent_memory.domain.ports import Facts, Knowledge, UserRefs
+from agent_memory.domain.quarantine import GIVES_ORDERS, gives_orders, shown_id
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 
@@ -60,6 +61,7 @@ class FoundFacts(NamedTuple):
     unreadable: int = 0
     skipped_vectors: int = 0
     elsewhere: int = 0
+    withheld: int = 0
 
 
 class _Hits(NamedTuple):
@@ -98,6 +100,7 @@ class SemanticRecall:
             explain=tuple(_explained(one) for one in ranked),
             foreign=passages.foreign,
             unreadable=passages.unreadable,
+            withheld=sum(one.reason == GIVES_ORDERS for one in ranked),
             skipped_vectors=len(pending) - len(comparable) if vector is not None else 0,
             elsewhere=self._elsewhere(user_ref) if nothing and self._request.domain is not None else 0,
         )
@@ -159,7 +162,9 @@ class SemanticRecall:
         due = fact.due_at(self._rules.ttl_days)
         expired = due is not None and due <= self._now
         past = fact.valid_until is not None and fact.valid_until <= self._now
-        return "expired" if expired or past else None
+        if expired or past:
+            return "expired"
+        return GIVES_ORDERS if gives_orders(fact.content, cleared=fact.cleared) else None
 
     def _elsewhere(self, user_ref: str | None) -> int:
         """How many facts of other domains fit. Asked only when the named domain holds nothing; late is no matter."""
@@ -236,7 +241,7 @@ def _fact(one: FoundFact, score: float, against: int | None) -> Remembered:
 
 def _about(one: FoundFact, against: int | None) -> str:
     fact = one.fact
-    said = f"domain {fact.domain}, confirmed by {_runs(one.runs)}, last on {iso(fact.last_confirmed_at)[:10]}"
+    said = f"domain {shown_id(fact.domain)}, confirmed by {_runs(one.runs)}, last on {iso(fact.last_confirmed_at)[:10]}"
     subject = ", about this user" if fact.scope is FactScope.USER else ""
     dispute = "" if against is None else f", contested: a newer claim of {_runs(against)} says otherwise"
     return said + subject + dispute
