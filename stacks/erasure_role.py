@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.settings import Deployment
-from stacks.tenant_role import READ_ITEMS, TENANT, WRITE_ITEMS
+from stacks.tenant_role import NOBODY, READ_ITEMS, TENANT, WRITE_ITEMS
 from stacks.wildcards import ERASED_OBJECTS, acknowledge
 
 READ_VERSIONS = ("s3:GetObject", "s3:GetObjectVersion")
@@ -24,8 +24,7 @@ class ErasureRole(Construct):
             {
                 "Null": {tag: "false"},
                 "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
-                # As for the role of tenants' data.
-                "StringNotLike": {tag: [contract.REGISTRY_TENANT, "*/*", ""]},
+                "StringNotLike": {tag: NOBODY},
             }
         )
         self.role = iam.Role(
@@ -64,6 +63,16 @@ class ErasureRole(Construct):
                     },
                 )
             )
+
+        # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
+                resources=[names.table_arn(names.ledger_table)],
+                conditions={"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]}},
+            )
+        )
 
     def _objects(self) -> None:
         names = self._names

@@ -10,6 +10,9 @@ from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
 NO_TENANTS = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
+# The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a pattern is nobody's
+# name.
+NOBODY = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
 WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")

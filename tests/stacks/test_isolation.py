@@ -6,7 +6,7 @@ The laptop's emulator lets every call through, so this is where isolation at the
 import pytest
 from support.deployments import flat, resources, templates
 from support.policies import Request, allowed
-from support.reach import OPERATOR, OWN, TENANT_ROLE, Row, may, principals, rows
+from support.reach import ERASURE_ROLE, OPERATOR, OWN, SESSION_ROLES, TENANT_ROLE, Row, may, principals, rows
 
 TABLE = rows()
 # Neighbours in every way in which one id can be mistaken for another.
@@ -17,24 +17,24 @@ def as_id(row: Row) -> str:
     return f"{row.store} {row.key}"
 
 
+@pytest.mark.parametrize("role", [TENANT_ROLE, ERASURE_ROLE])
 @pytest.mark.parametrize("row", TABLE, ids=as_id)
-def test_a_tenants_session_does_this_to_its_own_and_nothing_else(row: Row) -> None:
-    done = {action for action in row.actions if may(TENANT_ROLE, row.request(action, of="a", session="a"))}
-    assert done == row.may[OWN]
+def test_a_tenants_session_does_this_to_its_own_and_nothing_else(row: Row, role: str) -> None:
+    done = {action for action in row.actions if may(role, row.request(action, of="a", session="a"))}
+    assert done == row.may.get(OWN if role == TENANT_ROLE else role, frozenset())
 
 
+@pytest.mark.parametrize("role", [TENANT_ROLE, ERASURE_ROLE])
 @pytest.mark.parametrize("row", TABLE, ids=as_id)
-def test_a_session_of_another_tenant_or_of_none_does_nothing(row: Row) -> None:
+def test_a_session_of_another_tenant_or_of_none_does_nothing(row: Row, role: str) -> None:
     for stranger in (*STRANGERS, None):
-        done = {action for action in row.actions if may(TENANT_ROLE, row.request(action, of="a", session=stranger))}
+        done = {action for action in row.actions if may(role, row.request(action, of="a", session=stranger))}
         assert not done, f"session of {stranger!r}"
 
 
 @pytest.mark.parametrize("row", TABLE, ids=as_id)
 def test_by_its_own_role_each_principal_does_what_the_table_says(row: Row) -> None:
-    for principal in principals():
-        if principal == TENANT_ROLE:
-            continue
+    for principal in set(principals()) - set(SESSION_ROLES.values()):
         done = {action for action in row.actions if may(principal, row.request(action, of="a", session=None))}
         assert done == row.may.get(principal, frozenset()), principal
 
@@ -75,7 +75,8 @@ def test_a_whole_bucket_is_listed_by_nobodys_session() -> None:
             bare = row.request("ListBucket", of="a", session="a")
             for prefix in ("", "~runs/", "parked/", "semantic-memory/", "ab/", "a"):
                 context = {**bare.context, "s3:prefix": prefix}
-                assert not may(TENANT_ROLE, Request(action=bare.action, resource=bare.resource, context=context))
+                for role in (TENANT_ROLE, ERASURE_ROLE):
+                    assert not may(role, Request(action=bare.action, resource=bare.resource, context=context))
 
 
 def assumed(tag: str | None) -> Request:
@@ -84,11 +85,14 @@ def assumed(tag: str | None) -> Request:
     return Request(action="sts:TagSession", resource="*", context={**context, "aws:TagKeys": keys})
 
 
-def test_the_tenant_role_can_be_taken_for_a_tenant_and_not_as_the_registry_a_path_or_nobody() -> None:
+@pytest.mark.parametrize(("room", "ending"), [("storage", "-tenant-data"), ("erasure", "-erasure-data")])
+def test_a_tenants_role_can_be_taken_for_a_tenant_and_not_as_the_registry_a_path_or_nobody(
+    room: str, ending: str
+) -> None:
     [role] = [
         role["Properties"]
-        for role in resources(templates({"env": "prod"})["storage"], "AWS::IAM::Role").values()
-        if str(flat(role["Properties"].get("RoleName", ""))).endswith("-tenant-data")
+        for role in resources(templates({"env": "prod"})[room], "AWS::IAM::Role").values()
+        if str(flat(role["Properties"].get("RoleName", ""))).endswith(ending)
     ]
     trust = [{**one, "Resource": "*"} for one in role["AssumeRolePolicyDocument"]["Statement"]]
     assert allowed(trust, assumed("a"))

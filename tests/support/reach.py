@@ -20,7 +20,9 @@ OBJECTS: Final = (
     "PutObject",
 )  # fmt: skip
 LISTINGS: Final = {"ListBucket", "ListBucketVersions"}
-OWN, TENANT_ROLE, OPERATOR = "its own tenant", "tenant role", "operator"
+OWN, TENANT_ROLE, ERASURE_ROLE, OPERATOR = "its own tenant", "tenant role", "erasure role", "operator"
+# Roles that are taken with the tag of a tenant, by the end of their name.
+SESSION_ROLES: Final = {"-tenant-data": TENANT_ROLE, "-erasure-data": ERASURE_ROLE}
 
 
 class Row(BaseModel):
@@ -91,8 +93,9 @@ def principals() -> dict[str, list[dict[str, Any]]]:
 def _names_of_roles(template: Mapping[str, Any]) -> dict[str, str]:
     names = {key: key for key in resources(template, "AWS::IAM::Role")}
     for key, role in resources(template, "AWS::IAM::Role").items():
-        if str(flat(role["Properties"].get("RoleName", ""))).endswith("-tenant-data"):
-            names[key] = TENANT_ROLE
+        for ending, name in SESSION_ROLES.items():
+            if str(flat(role["Properties"].get("RoleName", ""))).endswith(ending):
+                names[key] = name
     for function in resources(template, "AWS::Lambda::Function").values():
         variables = function["Properties"].get("Environment", {}).get("Variables", {})
         role = function["Properties"]["Role"]
