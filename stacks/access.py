@@ -120,14 +120,10 @@ class AccessStack(cdk.Stack):
                 _may(["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"], dead_letters),
                 _may(["sqs:SendMessage"], homes),
                 _may(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], queues),
-                _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
                 # A fact that a person lets out of quarantine is observed like any other, so it is embedded.
                 _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
-                # A fact that a person settles or retires is to be ingested or withdrawn.
-                _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
+                *_registry(ledger),
                 *self._nights(ledger),
-                # Who speaks for which tenants is an operator's word.
-                _may(CALLERS, [ledger], on_registry(contract.REGISTRY_CALLERS)),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
@@ -165,9 +161,8 @@ class AccessStack(cdk.Stack):
     ) -> None:
         names = self._deployment.names
         values = {
+            **_doors(bootstrap, door, review),
             "archive-bucket": names.archive_bucket,
-            "bootstrap-function": bootstrap.function_name,
-            "bootstrap-url": door.url,
             "bus": names.bus,
             "caller-auth": self._deployment.caller_auth,
             "consolidation-machine": names.machine_arn,
@@ -189,8 +184,6 @@ class AccessStack(cdk.Stack):
             "refused-queue": names.queue_url("refused"),
             "regression-function": regressions.function_name,
             "retrievals-dead-letters": names.queue_url("retrievals-dead-letters"),
-            "review-function": review.function.function_name,
-            "review-url": review.door.url,
             "retrievals-queue": names.queue_url("retrievals"),
             "tenant-role": names.tenant_role_arn,
             "transcripts-bucket": names.transcripts_bucket,
@@ -210,3 +203,22 @@ def _may(
     actions: list[str], resources: list[str], conditions: Mapping[str, object] | None = None
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
+
+
+def _registry(ledger: str) -> list[iam.PolicyStatement]:
+    return [
+        _may(["dynamodb:Query"], [ledger], on_registry(*REGISTRY)),
+        # A fact that a person settles or retires is to be ingested or withdrawn.
+        _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
+        # Who speaks for which tenants is an operator's word.
+        _may(CALLERS, [ledger], on_registry(contract.REGISTRY_CALLERS)),
+    ]
+
+
+def _doors(bootstrap: MemoryFunction, door: Door, review: ProcedureReview) -> dict[str, str]:
+    return {
+        "bootstrap-function": bootstrap.function_name,
+        "bootstrap-url": door.url,
+        "review-function": review.function.function_name,
+        "review-url": review.door.url,
+    }

@@ -36,7 +36,6 @@ class Canary(Construct):
         door: Door,
     ) -> None:
         super().__init__(scope, construct_id)
-        names, tenants = deployment.names, list(contract.CANARY_TENANTS)
         self.function = function = MemoryFunction(
             self,
             "Canary",
@@ -44,10 +43,21 @@ class Canary(Construct):
             deployment=deployment,
             layers=layers,
             timeout=cdk.Duration.seconds(TIMEOUT),
-            role_name=names.canary_role,
+            role_name=deployment.names.canary_role,
         )
         function.add_environment(environment_variable("bootstrapFunction"), bootstrap.function_name)
         function.add_environment(environment_variable("bootstrapUrl"), door.url)
+        self._grant(deployment, door)
+        events.Rule(
+            self,
+            "Hour",
+            description="Lets the canary look",
+            schedule=events.Schedule.rate(HOUR),
+            targets=[targets.LambdaFunction(function, retry_attempts=2)],
+        )
+
+    def _grant(self, deployment: Deployment, door: Door) -> None:
+        function, names, tenants = self.function, deployment.names, list(contract.CANARY_TENANTS)
         for statement in door.statements():
             function.add_to_role_policy(statement)
         function.may(
@@ -62,13 +72,6 @@ class Canary(Construct):
         function.may_retrieve()
         sources = [f"{contract.CLIENT_SOURCE_PREFIX}{tenant_id}" for tenant_id in tenants]
         function.may("events:PutEvents", on=[names.bus_arn], when={"StringEquals": {"events:source": sources}})
-        events.Rule(
-            self,
-            "Hour",
-            description="Lets the canary look",
-            schedule=events.Schedule.rate(HOUR),
-            targets=[targets.LambdaFunction(function, retry_attempts=2)],
-        )
 
     def watch(self, alarms: Alarms) -> None:
         """Say when it saw something, and when it could not look."""

@@ -75,13 +75,8 @@ class MemoryFunction(lambda_.Function):
     ) -> None:
         name = deployment.names.function(folder)
         log = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", deployment=deployment)
-        role = iam.Role(
-            scope,
-            f"{construct_id}Role",
-            role_name=role_name,
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description=name,
-        )
+        service = iam.ServicePrincipal("lambda.amazonaws.com")
+        role = iam.Role(scope, f"{construct_id}Role", role_name=role_name, assumed_by=service, description=name)
         log.grant_write(role)
         super().__init__(
             scope,

@@ -44,5 +44,4 @@ def _desk_of(tenant_id: str) -> Desk:
     episodes, procedures = lambda: own.tenant(tenant_id).episodes, lambda: own.tenant(tenant_id).procedures
     recall = RecallDoors(episodes, lambda: own.embedder, own.publish, facts, procedures)
     prefetch = PrefetchDoors(lambda: own.tenant(tenant_id).prefetches, lambda: own.user_refs)
-    keep = own.settings.prefetch_minutes
-    return Desk(recall, prefetch, rules=own.recall_rules, now=own.now(), keep_minutes=keep)
+    return Desk(recall, prefetch, rules=own.recall_rules, now=own.now(), keep_minutes=own.settings.prefetch_minutes)

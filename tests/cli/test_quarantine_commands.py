@@ -118,3 +118,27 @@ def test_what_is_not_there_or_no_id_is_said_so(tenant: TenantServices, capsys: p
     assert "32 hex digits" in capsys.readouterr().err
     assert run("quarantine", "release", a_held_text(tenant), *WHERE) == 1
     assert "its episode is gone" in capsys.readouterr().err
+
+
+def test_a_procedure_is_released_as_one_proposal_that_still_waits_for_a_review(
+    tenant: TenantServices, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_memory.wiring.Services.embedder", SubjectEmbedder("nordfrakt"))
+    steps = ("Look the parcel up.", POISON)
+    proposed = {"title": "Choose a carrier", "steps": steps}
+    held = a_held_text(tenant, Part.PROCEDURE, procedure=proposed, task_type="shipping")
+    assert asked(capsys, "release", held) == {"quarantine_id": held, "result": "released", "gate": "proposed"}
+    (waiting,) = tenant.procedures.of_task_type("shipping").procedures
+    assert (waiting.steps, waiting.state.value, waiting.evidence) == (steps, "pending", 1)
+    assert waiting.approval is None
+    assert asked(capsys, "release", held)["result"] == "unchanged"
+
+
+def test_a_procedure_of_a_run_that_failed_is_not_proposed_by_a_release(
+    tenant: TenantServices, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_memory.wiring.Services.embedder", SubjectEmbedder("nordfrakt"))
+    proposed = {"title": "Choose a carrier", "steps": ("Look the parcel up.",)}
+    held = a_held_text(tenant, Part.PROCEDURE, procedure=proposed, task_type="shipping", outcome=Outcome.FAILED)
+    assert asked(capsys, "release", held)["gate"] == "nothing_proposed"
+    assert not tenant.procedures.of_task_type("shipping").procedures

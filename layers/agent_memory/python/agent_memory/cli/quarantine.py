@@ -10,8 +10,9 @@ from agent_memory.cli.session import Env, FailedError, NotFoundError, OutputOpti
 from agent_memory.domain import quarantine_review
 from agent_memory.domain.errors import RefusedInputError, TranscriptError
 from agent_memory.domain.fact_confirming import ConfirmDoors, ConfirmRules
-from agent_memory.domain.quarantine import QUARANTINE_ID, Part, Quarantined, QuarantineState
-from agent_memory.domain.quarantine_review import ReleaseDoors
+from agent_memory.domain.procedure_proposal import ProposeDoors, ProposeRules, propose_released
+from agent_memory.domain.quarantine import QUARANTINE_ID, HeldContent, Part, Quarantined, QuarantineState
+from agent_memory.domain.quarantine_review import ReleaseDoors, claim_of
 
 app = typer.Typer(
     help="Texts that give orders to agents, held back for a person. Example: `agent-memory quarantine list -t acme`.",
@@ -158,4 +159,14 @@ def _doors(session: Session, tenant_id: str) -> ReleaseDoors:
             own.facts, own.documents, own.claims, services.dirty, services.embedder, None, services.rest, services.now
         )
 
-    return ReleaseDoors(own.quarantine, own.episodes, confirming)
+    def propose(row: Quarantined, content: HeldContent) -> str:
+        if content.procedure is None:
+            return "unreadable"
+        # Operators may not speak as memory itself: nobody is told, and `procedures list` shows what waits.
+        doors = ProposeDoors(own.procedures, own.claims, services.embedder, lambda *_: None, services.rest)
+        rules = ProposeRules(services.retention_rules, services.settings.environment)
+        claim = claim_of(row, content)
+        now = session.deployment.now()
+        return propose_released(claim, content.procedure, content.outcome, doors, rules, now=now).decision
+
+    return ReleaseDoors(own.quarantine, own.episodes, confirming, propose)

@@ -13,6 +13,8 @@ from agent_memory.domain.groundedness import ungrounded
 from agent_memory.domain.models import Episode, Model
 from agent_memory.domain.plain_text import one_line, plain
 from agent_memory.domain.ports import ChatAnswer, ChatModel
+from agent_memory.domain.quarantine import cleared_mark
+from agent_memory.domain.screening import Trust, screen
 
 # An answer that can't be read is asked for once more; one that says something wrong is not.
 ATTEMPTS: Final = 2
@@ -127,11 +129,17 @@ def refused_for(merger: Merger, sources: Sequence[Episode], *, min_confidence: f
     too_long = len(merger.summary) > MAX_SUMMARY or any(len(fact) > MAX_FACT for fact in merger.key_facts)
     if too_long or len(merger.key_facts) > MAX_FACTS or _size(said) > sum(map(_size, known)):
         return "longer_than_sources"
-    if refusal(merger.summary) in ("instruction", "memory_quoted_back"):
+    if refusal(merger.summary) == "memory_quoted_back" or _gives_orders(said, sources):
         return "instruction"
     if any(refusal(fact) for fact in merger.key_facts):
         return "no_fact"
     return ungrounded(said, known)
+
+
+def _gives_orders(texts: Sequence[str], members: Sequence[Episode]) -> bool:
+    """Whether a text of the summary belongs in quarantine. What a person let in at a source may be said again."""
+    cleared = {mark for one in members for mark in one.cleared}
+    return any(screen(text, Trust.OUTSIDE).held and cleared_mark(text) not in cleared for text in texts)
 
 
 def _size(texts: Sequence[str]) -> int:

@@ -10,7 +10,17 @@ from typing import Literal, NamedTuple
 from agent_memory.domain import retention
 from agent_memory.domain.errors import ModelAnswerError, RefusedInputError, StoreBusyError, TranscriptError
 from agent_memory.domain.keys import procedure_id
-from agent_memory.domain.models import Claim, Distillation, Model, Outcome, RunTicket, Vector
+from agent_memory.domain.models import (
+    Artifacts,
+    CandidateProcedure,
+    Claim,
+    Distillation,
+    DistilledBy,
+    Model,
+    Outcome,
+    RunTicket,
+    Vector,
+)
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.ports import Claims, Embedder
 from agent_memory.domain.procedure_hygiene import Proposed, cleaned_procedure
@@ -89,6 +99,31 @@ def propose_procedure(ticket: RunTicket, doors: ProposeDoors, rules: ProposeRule
     candidate = distillation.artifacts.procedure
     if candidate is None:
         return ProposalDecided(decision="nothing_proposed", reason="no_procedure")
+    return _cleaned_and_proposed(claim, distillation, candidate, doors, rules, now)
+
+
+def propose_released(
+    claim: Claim, candidate: CandidateProcedure, outcome: Outcome, doors: ProposeDoors, rules: ProposeRules, *, now: int
+) -> ProposalDecided:
+    """Propose what a person let out of quarantine, as its run would have. It still waits for a review."""
+    artifacts = Artifacts(task_summary="", outcome=outcome, procedure=candidate)
+    released = Distillation(task="", asked="", artifacts=artifacts, distilled_by=DistilledBy.MODEL, scrubbed=True)
+    reason = _not_to_be_proposed(claim, released)
+    if reason:
+        return ProposalDecided(decision="nothing_proposed", reason=reason)
+    if doors.procedures.proposal_of(claim.agent_id, claim.run_id) is not None:
+        return _counted_before(claim, doors, rules)
+    return _cleaned_and_proposed(claim, released, candidate, doors, rules, now)
+
+
+def _cleaned_and_proposed(
+    claim: Claim,
+    distillation: Distillation,
+    candidate: CandidateProcedure,
+    doors: ProposeDoors,
+    rules: ProposeRules,
+    now: int,
+) -> ProposalDecided:
     cleaned = cleaned_procedure(candidate.title, candidate.steps)
     if cleaned.refusal:
         return ProposalDecided(decision="refused", reason=cleaned.refusal)

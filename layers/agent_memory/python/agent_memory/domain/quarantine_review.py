@@ -92,20 +92,26 @@ def _applied(
     return ReleasedText(result="released" if back else "episode_gone")
 
 
-def _observed(
-    row: Quarantined, content: HeldContent, doors: ConfirmDoors, rules: ConfirmRules, now: int
-) -> ReleasedText:
-    if content.fact is None or len(content.fact.content) > MAX_FACT:
-        return ReleasedText(result="refused", gate="unreadable")
-    claim = Claim(
+def claim_of(row: Quarantined, content: HeldContent) -> Claim:
+    """What is still known of the run whose text was held: its own claim expires sooner."""
+    return Claim(
         tenant_id=row.tenant_id,
         agent_id=row.agent_id,
         run_id=row.run_id,
         ended_at=row.ended_at,
         domain=content.domain,
+        task_type=content.task_type,
         user_ref=row.user_ref,
         content_sha256="",
     )
+
+
+def _observed(
+    row: Quarantined, content: HeldContent, doors: ConfirmDoors, rules: ConfirmRules, now: int
+) -> ReleasedText:
+    if content.fact is None or len(content.fact.content) > MAX_FACT:
+        return ReleasedText(result="refused", gate="unreadable")
+    claim = claim_of(row, content)
     source = f"quarantine:{row.quarantine_id}"
     confirmed = confirm_released(source, claim, content.fact, content.outcome, doors, rules, now=now)
     if confirmed.decision == "erased":

@@ -65,6 +65,9 @@ def _carried_over(sources: Sequence[Episode]) -> dict[str, Any]:
         "task_type": newest.task_type if len({one.task_type for one in sources}) == 1 else None,
         "tools_used": _union(sources, "tools_used"),
         "reusable_patterns": _union(sources, "reusable_patterns"),
+        # What a person let in stays in, in whatever entry stands for it.
+        "cleared": tuple(dict.fromkeys(mark for one in sources for mark in one.cleared)),
+        "withheld": sum(one.withheld for one in sources),
         "time_taken_steps": round(sum(one.time_taken_steps for one in sources) / len(sources)),
     }
 
