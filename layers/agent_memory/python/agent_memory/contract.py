@@ -162,8 +162,6 @@ QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 ERASURES_PARTIAL: Final = "ErasuresPartial"
 TENANT_TAG: Final = "tenant_id"
-# Tenants that try to read each other's secrets; nobody erases them.
-CANARY_TENANTS: Final = ("agent-memory-canary-a", "agent-memory-canary-b")
 
 
 def environment_variable(context_key: str) -> str:
