@@ -145,7 +145,9 @@ class ContextStore:
             if not mentions(held, theirs, names):
                 continue
             others = [one for one in entries if one["memory_id"] not in names]
-            kept = {name: pruned(one, theirs, names) for name, one in {**held, "items": others}.items()}
+            kept: dict[str, object] = {
+                name: pruned(one, theirs, names) for name, one in {**held, "items": others}.items()
+            }
             if mentions([held.get("used_by")], theirs, names) or not kept["items"]:
                 yield row, None
             else:
