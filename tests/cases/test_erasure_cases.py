@@ -59,7 +59,7 @@ def many_facts(account: AwsAccount, user_id: str, number: int) -> None:
         facts, said = [], []
         for n in range(start, min(start + 40, number)):
             one = Observation(
-                agent_id=AGENT, run_id=f"r{n}", user_ref=ref, source=SourceKind.USER, content=f"note {n} {user_id}",
+                agent_id=AGENT, run_id=f"{ref}-{n}", user_ref=ref, source=SourceKind.USER, content=f"note {n} {user_id}",
                 confidence=0.9, vector=a_vector(), embedding_model="test-model", observed_at=NOW - 60,
             )  # fmt: skip
             fact = Fact(

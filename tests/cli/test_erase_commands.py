@@ -30,6 +30,8 @@ class InvokedHere:
             answer = handler(question, LambdaContext())
             if question["action"] == "request" and "error" not in answer:
                 worked_off(ticket_of(answer))
+        if question["action"] == "status" and answer.get("receipt"):
+            answer["state"] = "SUCCEEDED"  # moto never ends an execution
         return {"Payload": io.BytesIO(json.dumps(answer).encode())}
 
 

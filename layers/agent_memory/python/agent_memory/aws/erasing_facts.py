@@ -21,24 +21,27 @@ ROUNDS = 12
 class ErasingFacts(DynamoFactShelf):
     """The facts table, where observations may be deleted in one transaction with the fact that they spoke for."""
 
-    def reduce(self, seen: DomainFacts, fact: Fact, change: Reduced) -> bool:
-        """Write what is left of *fact* and delete what is gone. False when the domain changed since it was *seen*."""
-        key = self._items.key(seen.domain, fact.fact_id)
-        said = [self._items.observation(seen.domain, fact.fact_id, one) for one in change.gone]
-        # The fact first: whoever finds the rest of the rows after a break knows that they go.
-        if change.fact is None:
-            main: Item = {"Delete": {"TableName": self._table, "Key": key}}
-        else:
-            revision = seen.marks[fact.fact_id].revision
-            row = self._items.fact(change.fact, change.marks)
-            main = self._put(self._table, row, known=revision, key=FACTS_PARTITION_KEY)
-        for start in range(0, max(1, len(said)), ROWS_AT_ONCE):
-            deletes = [self._delete(row) for row in said[start : start + ROWS_AT_ONCE]]
-            if start:
-                self._transactions.write(deletes)
-            elif any(self._transactions.write([self._head(seen), main, *deletes])):
-                return False
+    def reduce(self, seen: DomainFacts, changes: Sequence[tuple[Fact, Reduced]]) -> bool:
+        """Write what is left of facts and delete what is gone, together. False when the domain changed since *seen*."""
+        # The facts first: whoever finds the rest of the rows after a break knows that they go.
+        actions = [self._main(seen, fact, change) for fact, change in changes]
+        deletes = [
+            self._delete(self._items.observation(seen.domain, fact.fact_id, one))
+            for fact, change in changes
+            for one in change.gone
+        ]
+        room = ROWS_AT_ONCE - len(actions)
+        if any(self._transactions.write([self._head(seen), *actions, *deletes[:room]])):
+            return False
+        for start in range(room, len(deletes), ROWS_AT_ONCE):
+            self._transactions.write(deletes[start : start + ROWS_AT_ONCE])
         return True
+
+    def _main(self, seen: DomainFacts, fact: Fact, change: Reduced) -> Item:
+        if change.fact is None:
+            return {"Delete": {"TableName": self._table, "Key": self._items.key(seen.domain, fact.fact_id)}}
+        row = self._items.fact(change.fact, change.marks)
+        return self._put(self._table, row, known=seen.marks[fact.fact_id].revision, key=FACTS_PARTITION_KEY)
 
     def wipe(self, domain: str) -> Iterator[str]:
         """Delete every row of a domain."""
@@ -123,19 +126,18 @@ class FactStore:
         known, gone = traces, set[str]()
         for attempt in range(ROUNDS):
             seen = self._facts.domain(domain)
-            held, changed = True, False
-            for fact in seen.facts:
-                change = self._change(fact, seen, erasure, traces) or uncontested(fact, gone, seen.marks, self._now())
-                if change is None:
-                    continue
+            found = [
+                (fact, change)
+                for fact in seen.facts
+                if (
+                    change := self._change(fact, seen, erasure, traces)
+                    or uncontested(fact, gone, seen.marks, self._now())
+                )
+            ]
+            for fact, change in found:
                 known = self._noted(erasure, fact, change, known)
-                held = self._facts.reduce(seen, fact, change)
-                if not held:
-                    break
-                seen = seen.model_copy(update={"version": seen.version + 1})
-                gone |= _told(tally, fact, change)
-                changed = True
-            if held and not changed:
+            held = self._write(seen, found, gone, tally)
+            if not found:
                 for row in self._facts.orphans(seen, is_theirs(erasure, known)):
                     self._facts.drop(row)
                     tally.remove(str(row[FACTS_SORT_KEY]["S"]))
@@ -144,12 +146,36 @@ class FactStore:
             self._pause(0 if held else min(1.0, 0.05 * 2**attempt))
         raise StoreBusyError("the facts of a domain kept changing while a person was erased")
 
+    def _write(self, seen: DomainFacts, found: Sequence[tuple[Fact, Reduced]], gone: set[str], tally: Tally) -> bool:
+        for part in _parts(found):
+            if not self._facts.reduce(seen, part):
+                return False
+            seen = seen.model_copy(update={"version": seen.version + 1})
+            for fact, change in part:
+                gone |= _told(tally, fact, change)
+        return True
+
     def _noted(self, erasure: Erasure, fact: Fact, change: Reduced, traces: Traces) -> Traces:
         known = traces.with_runs(erasure.run_hash(*one.run) for one in change.gone)
         if not change.unpublish:
             return known
         self._dirty.note(erasure.tenant_id, fact.domain, now=self._now())
         return known.with_facts([(fact.domain, fact.fact_id)])
+
+
+def _parts(found: Sequence[tuple[Fact, Reduced]]) -> Iterator[list[tuple[Fact, Reduced]]]:
+    """As many facts together as a transaction takes; one with more than that goes by itself."""
+    part: list[tuple[Fact, Reduced]] = []
+    size = 0
+    for one in found:
+        rows = 1 + len(one[1].gone)
+        if part and size + rows > ROWS_AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += rows
+    if part:
+        yield part
 
 
 def _told(tally: Tally, fact: Fact, change: Reduced) -> set[str]:

@@ -146,7 +146,7 @@ class ContextStore:
                 continue
             others = [one for one in entries if one["memory_id"] not in names]
             kept: dict[str, object] = {
-                str(name): pruned(one, theirs, names) for name, one in {**held, "items": others}.items()
+                name: pruned(one, theirs, names) for name, one in {**held, "items": others}.items()
             }
             if mentions([held.get("used_by")], theirs, names) or not kept["items"]:
                 yield row, None
