@@ -191,12 +191,15 @@ class AccessStack(cdk.Stack):
             "working-memory": json.dumps(self._deployment.working_memory()),
         }
         for name in contract.PARAMETER_NAMES:
-            ssm.StringParameter(
-                self,
-                "".join(word.capitalize() for word in name.split("-")) + "Parameter",
-                parameter_name=f"{contract.PARAMETER_ROOT}/{names.env}/{name}",
-                string_value=values[name],
-            )
+            self._publish(name, values[name])
+
+    def _publish(self, name: str, value: str) -> None:
+        ssm.StringParameter(
+            self,
+            "".join(word.capitalize() for word in name.split("-")) + "Parameter",
+            parameter_name=f"{contract.PARAMETER_ROOT}/{self._deployment.names.env}/{name}",
+            string_value=value,
+        )
 
 
 def _may(

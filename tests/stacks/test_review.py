@@ -20,9 +20,11 @@ def reviewer_statements(environment: str) -> dict[tuple[str, ...], dict[str, Any
 
 @pytest.mark.parametrize("environment", ["dev", "prod", "local"])
 def test_the_url_of_the_review_function_asks_for_a_signature(environment: str) -> None:
-    url = one(templates({"env": environment})["access"], "AWS::Lambda::Url")
-    assert url["AuthType"] == "AWS_IAM"
-    assert "Cors" not in url
+    urls = resources(templates({"env": environment})["access"], "AWS::Lambda::Url")
+    assert any("ReviewProcedure" in key for key in urls)
+    for url in urls.values():
+        assert url["Properties"]["AuthType"] == "AWS_IAM"
+        assert "Cors" not in url["Properties"]
 
 
 def test_reviewers_may_look_names_up_and_call_the_review_function_and_nothing_else() -> None:
@@ -45,7 +47,8 @@ def test_where_iam_says_who_calls_nobody_may_bring_a_request_context_of_their_ow
 def test_no_agent_is_granted_the_review_of_what_it_proposes() -> None:
     for room, template in templates({"env": "prod"}).items():
         for holder, statement in allow_statements(template):
-            if "lambda:InvokeFunctionUrl" in as_list(statement["Action"]):
+            called = json.dumps(statement["Resource"])
+            if "lambda:InvokeFunctionUrl" in as_list(statement["Action"]) and "ReviewProcedure" in called:
                 assert (room, holder.startswith(("Operator", "Reviewer"))) == ("access", True)
 
 
