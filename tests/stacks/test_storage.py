@@ -8,7 +8,7 @@ from support.deployments import a_deployment, allow_statements, as_list, flat, r
 
 from stacks.stateful import IDENTITY
 
-STORES = {"AWS::DynamoDB::GlobalTable": 4, "AWS::S3::Bucket": 3, "AWS::SecretsManager::Secret": 1}
+STORES = {"AWS::DynamoDB::GlobalTable": 4, "AWS::S3::Bucket": 5, "AWS::SecretsManager::Secret": 1}
 
 
 def storage(**context: object) -> dict[str, Any]:
@@ -114,6 +114,8 @@ def test_buckets_are_private_encrypted_and_forget() -> None:
         "agent-memory-transcripts": (3, 1),
         "agent-memory-parked": (30, 1),
         "agent-memory-knowledge": (None, 30),
+        "agent-memory-archive": (30, 1),
+        "agent-memory-receipts": (30, 1),  # of the work's own files only, see below
     }
     policies = resources(storage(env="prod"), "AWS::S3::BucketPolicy").values()
     assert len(policies) == STORES["AWS::S3::Bucket"]
@@ -166,7 +168,9 @@ def test_objects_are_reached_only_under_the_tenants_prefix() -> None:
         for arn in map(flat, as_list(statement["Resource"])):
             if as_list(statement["Action"]) == ["s3:ListBucket"]:
                 [prefix] = statement["Condition"]["StringLike"]["s3:prefix"]
-                own = prefix.removeprefix("parked/").removeprefix("~runs/").removeprefix("semantic-memory/")
+                own = prefix
+                for root in ("parked/", "~runs/", "semantic-memory/", "archive/"):
+                    own = own.removeprefix(root)
                 assert own == "${aws:PrincipalTag/tenant_id}/*"
             else:
                 assert arn.endswith("/${aws:PrincipalTag/tenant_id}/*")
