@@ -79,3 +79,14 @@ def test_a_row_belongs_by_its_run_or_by_its_pseudonym_before_the_cut_off(
     traces = Traces().with_runs([erasure.run_hash("bot", "r-1")])
     row = {"agent_id": "bot", "run_id": run, "user_ref": user, "ended_at": ended_at}
     assert belongs(row, erasure, traces) is (run == "r-1" or (user == "u-alice" and ended_at <= NOW))
+
+
+def test_slices_of_nights_keep_their_shape_without_the_persons_runs_and_facts() -> None:
+    def theirs(agent: str, run: str) -> bool:
+        return (agent, run) == ("bot", "r-1")
+
+    look = {"agents": [{"agent_id": "bot", "run_ids": ["r-1", "r-2"]}], "facts": [["depots", "f-1"], ["depots", "f-2"]]}
+    assert pruned(look, theirs, frozenset({"f-1"})) == {
+        "agents": [{"agent_id": "bot", "run_ids": ["r-2"]}],
+        "facts": [["depots", "f-2"]],
+    }

@@ -8,6 +8,9 @@ IsTheirRun = Callable[[str, str], bool]
 def pruned(value: object, theirs: IsTheirRun, names: frozenset[str]) -> object:
     """*value* without the entries of lists and maps that name a run of theirs, or one of *names*."""
     match value:
+        case {"agent_id": str(agent), "run_ids": list(runs)}:
+            # Due episodes of one agent.
+            return {**value, "run_ids": [run for run in runs if not (isinstance(run, str) and theirs(agent, run))]}
         case dict():
             kept = {key: held for key, held in value.items() if not _named(key, theirs, names)}
             return {key: pruned(held, theirs, names) for key, held in kept.items() if not _named(held, theirs, names)}
@@ -26,8 +29,9 @@ def _named(value: object, theirs: IsTheirRun, names: frozenset[str]) -> bool:
         case str():
             agent, slash, run = value.partition("/")
             return value in names or (bool(slash) and theirs(agent, run))
-        case [str(agent), str(run)]:
-            return theirs(agent, run)
+        case [str(first), str(second)]:
+            # A run by its agent, or a fact by its domain.
+            return second in names or theirs(first, second)
         case {"agent_id": str(agent), "run_id": str(run)}:
             return theirs(agent, run)
     return False
