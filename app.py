@@ -16,6 +16,7 @@ import aws_cdk as cdk
 from aws_cdk import cx_api
 
 from stacks.access import AccessStack
+from stacks.agentcore import AgentCoreStack
 from stacks.consolidation import ConsolidationStack
 from stacks.knowledge import KnowledgeStack
 from stacks.lifecycle import LifecycleStack
@@ -44,6 +45,7 @@ def build(context: Mapping[str, Any], *, outdir: str | None = None) -> tuple[cdk
         **knowledge,
         "consolidation": ConsolidationStack,
         "lifecycle": LifecycleStack,
+        **({"agentcore": AgentCoreStack} if deployment.agentcore_entries else {}),
         "access": AccessStack,
     }
     rooms: dict[str, cdk.Stack] = {}

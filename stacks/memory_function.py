@@ -53,7 +53,9 @@ def _environment(folder: str, deployment: Deployment) -> dict[str, str]:
 
 
 class MemoryFunction(lambda_.Function):
-    """The function in lambdas/*folder*: its own role, its own log group, nothing granted but what is named."""
+    """The function in lambdas/*folder*: its own role, its own log group, nothing granted but what is named.
+
+    *called*: its name where one folder makes two functions, each of which is *told* what is its own."""
 
     def __init__(
         self,
@@ -66,8 +68,10 @@ class MemoryFunction(lambda_.Function):
         timeout: cdk.Duration,
         memory: int = 512,
         calls_model: bool = False,
+        called: str = "",
+        told: Mapping[str, str] | None = None,
     ) -> None:
-        name = deployment.names.function(folder)
+        name = deployment.names.function(called or folder)
         log = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", deployment=deployment)
         role = iam.Role(
             scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), description=name
@@ -84,7 +88,7 @@ class MemoryFunction(lambda_.Function):
             layers=[layers.code, layers.dependencies, *([layers.model] if calls_model else [])],
             timeout=timeout,
             memory_size=memory,
-            environment=_environment(folder, deployment),
+            environment=_environment(called or folder, deployment) | dict(told or {}),
             role=role,
             log_group=log,
         )

@@ -73,6 +73,21 @@ LIFECYCLE_EXECUTIONS: Final = Wildcard(
     ":execution:agent-memory-lifecycle-",
     "The machine runs a child for each slice and names it at run time; the machine before the star is itself.",
 )
+AGENTCORE_FILES: Final = Wildcard(
+    ("s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"),
+    ":s3:::agent-memory-agentcore-",
+    "Slices, notes and archived records are named at run time; the prefix before the star is of the one kind.",
+)
+TRAIL_FILES: Final = Wildcard(
+    ("s3:GetObject",),
+    ":s3:::agent-memory-trail-",
+    "CloudTrail names its files as it delivers them; nothing else lies in the bucket but reports of accesses.",
+)
+AGENTCORE_EXECUTIONS: Final = Wildcard(
+    ("states:DescribeExecution", "states:StopExecution"),
+    ":execution:agent-memory-agentcore-",
+    "The machine runs a child for each slice and names it at run time; the machine before the star is itself.",
+)
 ALL: Final = (
     DETECT_PII,
     TRACE,
@@ -84,6 +99,9 @@ ALL: Final = (
     EXECUTIONS,
     NIGHT_FILES,
     LIFECYCLE_EXECUTIONS,
+    AGENTCORE_FILES,
+    TRAIL_FILES,
+    AGENTCORE_EXECUTIONS,
 )
 
 

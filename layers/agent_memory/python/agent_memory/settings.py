@@ -31,6 +31,9 @@ class Settings(BaseModel):
     consolidation_machine: str = ""
     ingestion_machine: str = ""
     lifecycle_machine: str = ""
+    agentcore_machine: str = ""
+    agentcore_bucket: str = ""
+    trail_bucket: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
@@ -57,6 +60,10 @@ class Settings(BaseModel):
     prune_days: float = 45
     decay_calibration: str = "standard"
     due_shards: int = 4
+    night_backend: str = "memory"
+    agentcore_memories: str = "[]"
+    agentcore_ignored_roles: str = ""
+    access_window_hours: int = 25
 
     distiller: str = "model"
     bedrock_model_id: str = ""
