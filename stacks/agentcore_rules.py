@@ -27,7 +27,8 @@ def memories_can_be_kept(d: "Deployment") -> None:
     """Every entry names a memory, namespaces that end in their delimiter and lie apart, and days that can be."""
     if len(d.agentcore_memories) > MAX_CHARACTERS:
         raise DeploymentError(KEY, d.agentcore_memories, f"must be at most {MAX_CHARACTERS} characters of JSON")
-    names, places = set(), {}
+    names: set[str] = set()
+    places: dict[tuple[str, str], list[str]] = {}
     for number, entry in enumerate(d.agentcore_entries, 1):
         fault = _fault(entry)
         if fault:

@@ -196,7 +196,7 @@ def test_reads_keep_a_record_and_count_once_however_often_they_are_seen(both: Bo
     assert list(planned(account)) == [unread]
     at(account, NOW + 3600)
     a_night_over_agentcore(account, execution="e-2")
-    assert night_services(account).accesses.ledger().of(MEMORY_ID, read).count == 12
+    assert night_services(account).accesses.ledger().of(MEMORY_ID, read).times == 12
 
 
 def test_a_namespace_is_not_taken_for_its_neighbour() -> None:

@@ -173,6 +173,11 @@ class AgentCore:
     def put_events(self, actor: str, session: str, number: int, *, memory: str = MEMORY_ID) -> None:
         self.events[memory, actor, session] = [f"{n}#{n:08x}" for n in range(1, number + 1)]
 
+    def list_actors(self, **request: Any) -> dict[str, Any]:
+        self._called("ListActors", request)
+        actors = dict.fromkeys(actor for (memory, actor, _) in self.events if memory == request["memoryId"])
+        return self._page([{"actorId": one} for one in actors], "actorSummaries", request)
+
     def list_sessions(self, **request: Any) -> dict[str, Any]:
         self._called("ListSessions", request)
         mine = [

@@ -171,6 +171,10 @@ class AgentCoreEvents:
         self._client = client
         self._memory_id = memory_id
 
+    def actors(self) -> list[str]:
+        """Every actor with events, every page."""
+        return [str(one["actorId"]) for one in self._pages("list_actors", "ListActors", "actorSummaries")]
+
     def sessions(self, actor_id: str) -> list[str]:
         """The sessions of an actor, every page; none of one that is not known."""
         try:
@@ -228,7 +232,7 @@ def _batches(records: Sequence[Any]) -> Iterator[Any]:
 
 def _passes(failed: Mapping[str, Any]) -> bool:
     """Whether a failed record is worth another try: throttled, or a fault of the service."""
-    code = failed.get("errorCode", 0)
+    code = int(failed.get("errorCode") or 0)
     return code == _THROTTLED or code >= _SERVER_FAULT
 
 

@@ -28,7 +28,7 @@ class LedgerError(AgentMemoryError):
 class Reads(NamedTuple):
     """How often one record was read, and when last (epoch seconds)."""
 
-    count: int = 0
+    times: int = 0
     last_at: int | None = None
 
 

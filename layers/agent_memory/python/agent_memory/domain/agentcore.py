@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.errors import ConfigurationError, RefusedInputError
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import tenant_identifier
 from agent_memory.domain.models import Model
@@ -75,7 +75,10 @@ class AgentCoreMemory(Model):
             if not 1 <= days <= 3650:
                 raise ValueError(f"retention of {name} must be 1 to 3650 days")
         if self.tenant_id:
-            tenant_identifier(self.tenant_id)
+            try:
+                tenant_identifier(self.tenant_id)
+            except RefusedInputError as refused:
+                raise ValueError(str(refused)) from None
         return self
 
     @property

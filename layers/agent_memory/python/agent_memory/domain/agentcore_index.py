@@ -90,11 +90,11 @@ class RecordIndex(Model):
         entry = self.entries.get(name)
         if entry is None:
             reads = ledger.of(memory.memory_id, name)
-            return Known(name, reads.count, reads.last_at, summary_days=summary_days)
+            return Known(name, reads.times, reads.last_at, summary_days=summary_days)
         reads = ledger.of(memory.memory_id, entry.record_id, *entry.was)
         return Known(
             name=name,
-            access_count=reads.count,
+            access_count=reads.times,
             last_access_at=reads.last_at,
             kept_until=entry.kept_until,
             expires_after=entry.expires_after,
@@ -241,7 +241,7 @@ def dated(
             ended_at=entry.created_at,
             outcome=Outcome.UNKNOWN,
             expires_at=expiry_of(min(entry.created_at, now), entry.strategy_id, known, memory),
-            access_count=reads.count,
+            access_count=reads.times,
             last_access_at=reads.last_at,
             kept_until=entry.kept_until,
             decay=decay,

@@ -292,11 +292,11 @@ class AgentCoreShelf:
             later = itself_at is None or one.created_at > itself_at
             if at == place and name in one.sources and later and self._resolved(place, target):
                 return target
-        target = self._standing.get((place, name))
-        if target is None or itself_at is not None:
+        standing = self._standing.get((place, name))
+        if standing is None or itself_at is not None:
             return None
-        taken_back = self._noted.get((place, target))
-        return None if taken_back is not None and not taken_back.sources else target
+        taken_back = self._noted.get((place, standing))
+        return None if taken_back is not None and not taken_back.sources else standing
 
     def _episode(self, record: Record, name: str) -> Episode | None:
         place = place_of(self._memory.memory_id, record.namespace)
