@@ -15,8 +15,14 @@ from stacks.memory_function import MemoryFunction, on_registry
 from stacks.models import may_ask
 from stacks.review import ProcedureReview
 from stacks.settings import Deployment
-from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
+from stacks.wildcards import AGENTCORE_FILES, CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
 
+RECORDS = (
+    "bedrock-agentcore:BatchCreateMemoryRecords",
+    "bedrock-agentcore:BatchDeleteMemoryRecords",
+    "bedrock-agentcore:GetMemoryRecord",
+    "bedrock-agentcore:ListMemoryRecords",
+)
 NIGHTS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
 
@@ -112,10 +118,14 @@ class AccessStack(cdk.Stack):
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
                 *self._nights(ledger),
+                *(self._over_agentcore(ledger) if self._deployment.agentcore_entries else ()),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
         acknowledge(policy, NIGHT_FILES.reason, f"IAM5[Resource::{files}]")
+        if self._deployment.agentcore_entries:
+            state = f"{names.bucket_arn(names.agentcore_bucket)}/*"
+            acknowledge(policy, AGENTCORE_FILES.reason, f"IAM5[Resource::{state}]")
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
@@ -142,6 +152,18 @@ class AccessStack(cdk.Stack):
             _may(NIGHTS, [ledger], on_registry(contract.REGISTRY_LIFECYCLE)),
             _may(["s3:GetObject"], [f"{archive}/{prefix}*"]),
             _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        ]
+
+    def _over_agentcore(self, ledger: str) -> list[iam.PolicyStatement]:
+        """The same for the night over AgentCore; and records moved between it and our tiers, or brought back."""
+        names = self._deployment.names
+        bucket = names.bucket_arn(names.agentcore_bucket)
+        return [
+            _may(NIGHTS, [ledger], on_registry(contract.REGISTRY_AGENTCORE)),
+            _may(["states:StartExecution", "states:ListExecutions"], [names.agentcore_machine_arn]),
+            _may(["s3:GetObject", "s3:PutObject"], [f"{bucket}/*"]),
+            _may(["s3:ListBucket"], [bucket]),
+            _may([*RECORDS], self._deployment.agentcore_arns),
         ]
 
     def _parameters(self, bootstrap: MemoryFunction, review: ProcedureReview, regressions: MemoryFunction) -> None:

@@ -200,7 +200,7 @@ class AgentCoreStack(cdk.Stack):
         function.may_reach_tenants()
         self._may_keep(function, archives=archives)
         if actions:
-            function.may(*sorted(actions), on=self._memories())
+            function.may(*sorted(actions), on=self._deployment.agentcore_arns)
         return function
 
     def _told(self) -> dict[str, str]:
@@ -208,16 +208,6 @@ class AgentCoreStack(cdk.Stack):
         bucket = self._deployment.names.agentcore_bucket
         values = self._deployment.agentcore() | {"nightBackend": "agentcore", "archiveBucket": bucket}
         return {environment_variable(key): value for key, value in values.items()}
-
-    def _memories(self) -> list[str]:
-        """The ARNs of the named memories."""
-        found = dict.fromkeys(
-            (one["memory_id"], one.get("region") or cdk.Aws.REGION) for one in self._deployment.agentcore_entries
-        )
-        return [
-            f"arn:{cdk.Aws.PARTITION}:bedrock-agentcore:{region}:{cdk.Aws.ACCOUNT_ID}:memory/{memory_id}"
-            for memory_id, region in found
-        ]
 
     def _may_keep(self, function: MemoryFunction, *, archives: bool) -> None:
         """Slices and reports, the book of each memory; and only whoever removes or brings back, the archive."""

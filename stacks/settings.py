@@ -235,6 +235,13 @@ class Deployment(BaseModel):
         entries: list[dict[str, Any]] = json.loads(self.agentcore_memories)
         return entries
 
+    @property
+    def agentcore_arns(self) -> list[str]:
+        """The ARNs of the memories that agentcoreMemories names, each once."""
+        named = dict.fromkeys((one["memory_id"], one.get("region") or cdk.Aws.REGION) for one in self.agentcore_entries)
+        root = f"arn:{cdk.Aws.PARTITION}:bedrock-agentcore"
+        return [f"{root}:{region}:{cdk.Aws.ACCOUNT_ID}:memory/{memory_id}" for memory_id, region in named]
+
     def agentcore(self) -> dict[str, str]:
         """What is told of AgentCore, by setting; blank where no memory of it is named."""
         names, named = self.names, bool(self.agentcore_entries)

@@ -1,6 +1,11 @@
 """The stack of the night over AgentCore: there when a memory is named, and each step may do what it is for."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +17,11 @@ from support.deployments import NO_BUNDLING, a_deployment, allow_statements, as_
 from app import build
 from stacks.agentcore import TIMEOUTS
 from stacks.rules import DeploymentError
+from stacks.wildcards import ALL
 
 ENTRY = {"memory_id": "harbour-Abc1234567", "namespaces": ["/actors/"], "strategies": {"sem-1": "semantic"}}
 NAMED = {"env": "prod", "agentcoreMemories": json.dumps([ENTRY])}
+SNAPSHOTS = Path(__file__).with_name("snapshots")
 READ = {"bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemoryRecords"}
 CREATE, DELETE = "bedrock-agentcore:BatchCreateMemoryRecords", "bedrock-agentcore:BatchDeleteMemoryRecords"
 MAY = {
@@ -27,6 +34,11 @@ MAY = {
     "QualityCheck": {"bedrock-agentcore:RetrieveMemoryRecords"},
     "LifecycleReport": set(),
 }
+
+
+def blanked(template: dict[str, Any]) -> str:
+    """The template without the hashes of code and layers."""
+    return re.sub(r"\b[0-9a-f]{64}\b", "<asset>", json.dumps(template, indent=1, sort_keys=True)) + "\n"
 
 
 def statements(**context: object) -> list[tuple[str, dict[str, Any]]]:
@@ -161,6 +173,37 @@ def test_memories_that_cannot_be_kept_are_refused_at_synth_and_by_the_functions(
 def test_memories_that_can_be_kept_pass_both(entries: list[Any]) -> None:
     text = json.dumps(entries)
     assert len(agentcore_memories(a_deployment(agentcoreMemories=text).agentcore_memories)) == len(entries)
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod", "local"])
+def test_every_star_of_it_is_on_the_list(environment: str) -> None:
+    seen = 0
+    for room in ("agentcore", "access"):
+        for holder, statement in allow_statements(templates({**NAMED, "env": environment})[room]):
+            actions = as_list(statement["Action"])
+            for arn in map(flat, as_list(statement["Resource"])):
+                if "*" in arn and not holder.startswith("Custom"):
+                    seen += 1
+                    held = [one.actions for one in ALL if (one.resource in arn if one.resource != "*" else arn == "*")]
+                    assert set(actions) <= {action for one in held for action in one}, (holder, actions, arn)
+    assert seen
+
+
+def test_the_template_is_the_one_reviewed() -> None:
+    found = blanked(templates(NAMED)["agentcore"])
+    snapshot = SNAPSHOTS / "prod-agentcore.json"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        snapshot.write_text(found)
+    assert found == snapshot.read_text()
+
+
+def test_cfn_lint_finds_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "agentcore.template.json"
+    file.write_text(json.dumps(templates(NAMED)["agentcore"]))
+    linter = shutil.which("cfn-lint", path=str(Path(sys.executable).parent))
+    assert linter
+    result = subprocess.run([linter, "-i", "W3005", "--", str(file)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 def test_synth_warns_nobody_and_builds_in_every_environment(tmp_path: Path) -> None:

@@ -145,7 +145,10 @@ def test_every_folder_of_lambdas_is_deployed_under_its_name() -> None:
 
 
 def test_only_functions_that_ask_a_model_carry_its_packages() -> None:
-    assert {folder for folder, function in functions().items() if len(function["Layers"]) == 3} == {"consolidation", "merge_memories"}
+    assert {folder for folder, function in functions().items() if len(function["Layers"]) == 3} == {
+        "consolidation",
+        "merge_memories",
+    }
     judging = templates({"env": "dev", "judgeModelId": "us.anthropic.claude-haiku-5-5"})["consolidation"]
     carry = {
         f["Properties"]["FunctionName"]

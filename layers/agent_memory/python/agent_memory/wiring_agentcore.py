@@ -30,7 +30,7 @@ from agent_memory.domain.pruning import PruneDoors
 from agent_memory.domain.restoring import RestoreDoors, RestoreRules
 from agent_memory.domain.retention import RetentionRules
 from agent_memory.domain.weighing import TenantDoors, WeighDoors
-from agent_memory.wiring import Services
+from agent_memory.settings import Settings
 from agent_memory.wiring_merging import MergeServices
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class NamespaceNotes:
         return self._notes.unhold(agent_id)
 
 
-def agentcore_services(own: Services) -> AgentCoreServices:
-    """The night over AgentCore; what a run leaves lies in the bucket of its own."""
-    settings = own.settings.model_copy(update={"archive_bucket": own.settings.agentcore_bucket})
-    return AgentCoreServices(Services(settings)) if settings != own.settings else AgentCoreServices(own)
+def over_agentcore(settings: Settings) -> Settings:
+    """The settings of a deployment as the functions of its night over AgentCore are told them."""
+    told = {"archive_bucket": settings.agentcore_bucket, "lifecycle_machine": settings.agentcore_machine}
+    return settings.model_copy(update={**told, "night_backend": "agentcore"})

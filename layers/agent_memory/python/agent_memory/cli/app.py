@@ -7,6 +7,7 @@ import typer
 
 from agent_memory import __version__
 from agent_memory.cli import (
+    agentcore,
     dead_letters,
     demo,
     doctor,
@@ -74,6 +75,7 @@ app.add_typer(procedures.app, name="procedures")
 app.add_typer(ingestion.app, name="ingestion")
 app.add_typer(parked.app, name="parked")
 app.add_typer(lifecycle.app, name="lifecycle")
+app.add_typer(agentcore.app, name="agentcore")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(spool.app, name="spool")

@@ -224,6 +224,19 @@ def restored_record(record: Record, request_id: str) -> NewRecord:
     return NewRecord(request_id, record.text, record.namespace, record.strategy_id, record.created_at or 0, metadata)
 
 
+def exported(episode: Episode, namespace: str, strategy_id: str, request_id: str) -> NewRecord:
+    """An episode as a record of a memory: what it says, and whence it comes."""
+    said = (episode.task_summary or episode.task, *episode.key_findings, *episode.reusable_patterns)
+    text = compose_digest(said[0], said[1:], MAX_TEXT) or episode.digest
+    metadata: dict[str, Mapping[str, object]] = {
+        "agent-memory:tenant": {"stringValue": episode.tenant_id},
+        "agent-memory:agent": {"stringValue": episode.agent_id},
+        "agent-memory:run": {"stringValue": episode.run_id},
+        CREATED_AT: {"numberValue": episode.ended_at},
+    }
+    return NewRecord(request_id, text, namespace, strategy_id, episode.ended_at, metadata)
+
+
 def plain_metadata(metadata: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, Any]]:
     """Metadata as the service takes them: times as datetimes."""
     found = {}
