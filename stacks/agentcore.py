@@ -10,16 +10,14 @@ from typing import Final
 import aws_cdk as cdk
 from agent_memory import contract
 from agent_memory.contract import environment_variable
-from aws_cdk import aws_cloudtrail as cloudtrail
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.agentcore_buckets import AgentCoreBuckets
 from stacks.alarms import Alarms
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
@@ -50,8 +48,6 @@ READ: Final = ("bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemor
 CREATE: Final = "bedrock-agentcore:BatchCreateMemoryRecords"
 DELETE: Final = "bedrock-agentcore:BatchDeleteMemoryRecords"
 SEARCH: Final = "bedrock-agentcore:RetrieveMemoryRecords"
-# As long as a night that was missed may be made up for, and a day.
-TRAIL_DAYS: Final = 8
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 
@@ -67,88 +63,10 @@ class AgentCoreStack(cdk.Stack):
         self._deployment = deployment
         look_up_knowledge_ids(self, deployment)
         self._layers = Layers(self, "Layers", deployment=deployment)
-        self._removal = cdk.RemovalPolicy.RETAIN if deployment.retain_data else cdk.RemovalPolicy.DESTROY
-        arn = deployment.encryption_key_arn
-        self._key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
-        names = deployment.names
-        self._bucket("State", names.agentcore_bucket, expiring=(contract.ARCHIVE_PREFIX, contract.LIFECYCLE_PREFIX))
-        trail = self._bucket("Trail", names.trail_bucket, expiring=("",), days=TRAIL_DAYS)
-        if deployment.layer_platform == "lambda":
-            self._trail(trail)
+        AgentCoreBuckets(self, "Buckets", deployment=deployment)
         self._machine = self._night()
         self._schedule()
         self._alarms()
-
-    def _bucket(self, construct_id: str, name: str, *, expiring: Sequence[str], days: int | None = None) -> s3.Bucket:
-        kept = days or self._deployment.undo_days + 1
-        bucket = s3.Bucket(
-            self,
-            construct_id,
-            bucket_name=name,
-            # CloudTrail delivers under the bucket's own encryption.
-            encryption=s3.BucketEncryption.KMS if self._key and days is None else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=self._key if days is None else None,
-            bucket_key_enabled=True if self._key and days is None else None,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=True,
-            lifecycle_rules=[
-                *(s3.LifecycleRule(prefix=prefix or None, expiration=cdk.Duration.days(kept)) for prefix in expiring),
-                s3.LifecycleRule(
-                    noncurrent_version_expiration=cdk.Duration.days(self._deployment.undo_days if days is None else 1),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
-                ),
-                s3.LifecycleRule(expired_object_delete_marker=True),
-            ],
-            removal_policy=self._removal,
-            auto_delete_objects=self._deployment.empty_on_destroy,
-        )
-        acknowledge(bucket, "Access logs would name memories; CloudTrail data events are the audit trail.", "S1")
-        return bucket
-
-    def _trail(self, bucket: s3.Bucket) -> None:
-        """Reads of records alone: advanced selectors replace the basic ones, so no management event is logged."""
-        names = self._deployment.names
-        arn = names.arn("cloudtrail", f"trail/{names.trail}")
-        only = {"StringEquals": {"aws:SourceArn": arn}}
-        deliver = iam.ServicePrincipal("cloudtrail.amazonaws.com")
-        bucket.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["s3:GetBucketAcl"], principals=[deliver], resources=[bucket.bucket_arn], conditions=only
-            )
-        )
-        bucket.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["s3:PutObject"],
-                principals=[deliver],
-                resources=[bucket.arn_for_objects(f"{contract.TRAIL_PREFIX}{cdk.Aws.ACCOUNT_ID}/*")],
-                conditions={"StringEquals": {**only["StringEquals"], "s3:x-amz-acl": "bucket-owner-full-control"}},
-            )
-        )
-        selectors = [
-            _selector("eventCategory", "Data"),
-            _selector("resources.type", self._deployment.agentcore_resource_type),
-            _selector("readOnly", "true"),
-        ]
-        trail = cloudtrail.CfnTrail(
-            self,
-            "Accesses",
-            trail_name=names.trail,
-            s3_bucket_name=bucket.bucket_name,
-            is_logging=True,
-            is_multi_region_trail=any(entry.get("region") for entry in self._deployment.agentcore_entries),
-            include_global_service_events=False,
-            enable_log_file_validation=True,
-            advanced_event_selectors=[
-                cloudtrail.CfnTrail.AdvancedEventSelectorProperty(
-                    name="Reads of AgentCore memory records", field_selectors=selectors
-                )
-            ],
-        )
-        if bucket.policy:
-            trail.node.add_dependency(bucket.policy)
 
     def _night(self) -> Workflow:
         names = self._deployment.names
@@ -331,7 +249,3 @@ class AgentCoreStack(cdk.Stack):
         alarms.when_none(
             "AgentCoreNightMissed", started, meaning="No night over AgentCore was started for two days", periods=2
         )
-
-
-def _selector(field: str, value: str) -> cloudtrail.CfnTrail.AdvancedFieldSelectorProperty:
-    return cloudtrail.CfnTrail.AdvancedFieldSelectorProperty(field=field, equal_to=[value])

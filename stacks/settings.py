@@ -73,7 +73,8 @@ class Deployment(BaseModel):
     transcript_days: Days = 3
     intake_days: Annotated[int, Field(ge=1, le=14)] = 1
     dead_letter_days: Annotated[int, Field(ge=1, le=14)] = 4
-    archive_before_expiry_hours: Count = 72
+    # A night comes once a day: with less, TTL could take what no night has archived.
+    archive_before_expiry_hours: Annotated[int, Field(ge=24, le=720)] = 72
 
     # Relevance and the nightly work.
     w_recency: Share = 0.4

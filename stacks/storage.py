@@ -194,7 +194,13 @@ def _fact_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
 def _procedure_indexes() -> list[dynamodb.GlobalSecondaryIndexPropsV2]:
     return [
         _keys_only(contract.PROCEDURE_INDEX, _key(contract.PROCEDURE_KEY)),
-        _keys_only(contract.REVIEW_INDEX, _key(contract.REVIEW_KEY), _key(contract.LAST_USED_AT, NUMBER)),
+        dynamodb.GlobalSecondaryIndexPropsV2(
+            index_name=contract.REVIEW_INDEX,
+            partition_key=_key(contract.REVIEW_KEY),
+            sort_key=_key(contract.LAST_USED_AT, NUMBER),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(contract.REVIEW_PROJECTION),
+        ),
         _keys_only(contract.USER_INDEX, _key(contract.USER_KEY)),
     ]
 

@@ -345,3 +345,53 @@ def test_a_run_that_names_itself_decides_which_trials_it_gets(world: StandIn) ->
     assert [question.get("run_id") for question in world.questions] == ["run-7", None]
     with pytest.raises(RefusedInputError, match="run_id"):
         memory.recall("Water", run_id="a#b")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("messages", None),
+        ("outcome", ["COMPLETED"]),
+        ("used", None),
+        ("used", [1]),
+        ("facts", None),
+        ("facts", "Ferns drink."),
+        ("artifacts", "a record"),
+        ("artifacts", [1]),
+        ("context_id", 5),
+        ("context_id", "two words"),
+        ("recall", "c-9"),
+        ("procedure_id", 5),
+    ],
+)
+def test_what_a_run_is_handed_over_with_is_refused_by_the_name_of_its_field(
+    world: StandIn, field: str, value: object
+) -> None:
+    given: dict[str, object] = {"messages": SPOKEN, field: value}
+    with pytest.raises(RefusedInputError, match=f"^{field} must be"):
+        gardener().end_run("run-1", **given)  # type: ignore[arg-type]
+    assert world.details == []
+
+
+def test_a_result_that_names_no_procedure_is_refused_and_not_forgotten(world: StandIn) -> None:
+    with pytest.raises(RefusedInputError, match="procedure_id is required beside procedure_succeeded"):
+        gardener().end_run("run-1", messages=SPOKEN, procedure_succeeded=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("timeout_seconds", 0),
+        ("timeout_seconds", -1.0),
+        ("timeout_seconds", math.nan),
+        ("timeout_seconds", math.inf),
+        ("timeout_seconds", "10"),
+        ("timeout_seconds", True),
+        ("spool", ""),
+        ("spool", 5),
+        ("on_unsent", "a name"),
+    ],
+)
+def test_a_client_that_can_not_work_is_refused_when_it_is_made(field: str, value: object) -> None:
+    with pytest.raises(RefusedInputError, match=f"^{field} must be"):
+        gardener(**{field: value})

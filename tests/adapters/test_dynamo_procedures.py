@@ -159,6 +159,25 @@ def test_what_is_offered_is_read_by_task_type_or_for_the_whole_tenant(account: A
     assert list(account.services.tenant("contoso").procedures.offered()) == []
 
 
+def test_what_a_task_is_compared_with_comes_from_the_index_and_what_is_near_enough_is_read_whole(
+    account: AwsAccount, tenant: TenantServices
+) -> None:
+    drain = stored(tenant.procedures, an_approved())
+    other = stored(tenant.procedures, an_approved(a_procedure(task_type="refund", steps=("Pay.",), task_vector=None)))
+    stored(tenant.procedures, a_procedure(steps=("Not approved.",)))
+    views = {view.procedure_id: view for view in tenant.procedures.views()}
+    assert set(views) == {drain.procedure_id, other.procedure_id}
+    view = views[drain.procedure_id]
+    assert (view.task_type, view.state, view.embedding_model) == (TASK_TYPE, drain.state, drain.embedding_model)
+    assert view.task_vector is not None
+    assert drain.task_vector is not None
+    assert np.allclose(view.task_vector, drain.task_vector)
+    assert views[other.procedure_id].task_vector is None
+    keys = [(view.task_type, view.procedure_id) for view in (*views.values(), view)] + [("refund", "p-none")]
+    assert {one.procedure_id for one in tenant.procedures.get_many(keys)} == set(views)
+    assert list(account.services.tenant("contoso").procedures.views()) == []
+
+
 def test_a_procedure_of_another_release_is_counted_where_it_is_shown_and_stops_a_proposal(
     account: AwsAccount, tenant: TenantServices
 ) -> None:

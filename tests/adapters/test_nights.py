@@ -150,3 +150,14 @@ def test_files_of_nights_lie_under_their_own_prefix_only(account: AwsAccount) ->
     for key in ("archive/t/n/x", "lifecycle/../archive/t", "other"):
         with pytest.raises(CrossTenantError):
             files.put(key, Plan(run=a_night()))
+
+
+def test_what_a_clock_that_was_ahead_left_behind_holds_up_nobody(desk: DynamoNightDesk) -> None:
+    year = 365 * DAY
+    assert desk.take("ahead", night="n-2028-01-15", now=NOW + year, until=NOW + year + 4_500)
+    desk.complete(LastNight(run_id="n-2028-01-15", now=NOW + year, settings_hash="s"))
+    assert desk.take("now", night=NIGHT, now=NOW, until=NOW + 4_500) == (1, NOW)
+    desk.complete(LastNight(run_id=NIGHT, now=NOW, settings_hash="s"))
+    last = desk.last()
+    assert last
+    assert last.run_id == NIGHT

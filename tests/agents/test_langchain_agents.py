@@ -209,6 +209,20 @@ def test_without_the_whole_run_what_was_summarised_is_handed_over_as_the_summary
     assert "plant 1 was watered" not in texts
 
 
+def test_without_the_whole_run_what_earlier_runs_said_is_not_handed_over_as_this_ones(world: StandIn) -> None:
+    calls = [a_call("water", f"c{n}", plant=f"plant {n}") for n in range(32)]
+    model = ScriptedChat(script=["The gate's code is 42.", *calls, "All watered."])
+    working = WorkingMemory(lambda prompt: "The code is 42." if "42" in prompt else "Plants so far are watered.")
+    remembers = MemoryMiddleware(gardener(), working_memory=working, whole_run=False)
+    agent = create_agent(model, [water], middleware=[remembers], checkpointer=InMemorySaver())
+    agent.invoke(said("What is the code?"), THREAD)
+    agent.invoke(said("Water all plants"), {**THREAD, "recursion_limit": 200})
+    texts = texts_of(world.details[1])
+    assert not [text for text in texts if "42" in text]
+    assert texts[0] == "Water all plants"
+    assert [f"plant {n} was watered" in texts for n in range(32)] == [True] * 32
+
+
 def test_a_history_that_came_along_is_not_part_of_the_run(world: StandIn) -> None:
     model = ScriptedChat(script=["Done."])
     agent = create_agent(model, [], middleware=[MemoryMiddleware(gardener(), working_memory=False)])
@@ -361,7 +375,7 @@ def test_memory_that_fails_everywhere_never_breaks_the_run() -> None:
             raise KeyError("nobody knows")
 
         model = ScriptedChat(script=["Done."])
-        for options in ({}, {"user_id": broken}, {"outcome": broken}, {"outcome": "GREAT"}, {"used": broken}):
+        for options in ({}, {"user_id": broken}, {"outcome": broken}, {"used": broken}):
             remembers = MemoryMiddleware(gardener(), working_memory=WorkingMemory(broken), **options)
             agent = create_agent(model, [], middleware=[remembers])
             with pytest.warns(RuntimeWarning):
@@ -387,9 +401,11 @@ def test_warnings_hold_no_content() -> None:
     assert not [text for text in ours if "Ines" in text]
 
 
-def test_a_task_type_that_can_not_be_one_is_refused_when_the_agent_is_built() -> None:
-    with pytest.raises(RefusedInputError, match="task_type"):
-        MemoryMiddleware(gardener(), task_type="two words")
+@pytest.mark.parametrize(("field", "value"), [("task_type", "two words"), ("domain", ""), ("outcome", "GREAT")])
+def test_a_value_that_can_not_be_one_is_refused_when_the_agent_is_built(field: str, value: str) -> None:
+    options: dict[str, Any] = {field: value}
+    with pytest.raises(RefusedInputError, match=field):
+        MemoryMiddleware(gardener(), **options)
 
 
 def test_the_agents_own_model_can_distil_the_run(world: StandIn) -> None:

@@ -1,16 +1,18 @@
 """Memory as nodes of a graph of one's own: MemoryState, three nodes and the context for the model."""
 
 import asyncio
+import operator
+import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from agent_memory.client import AgentMemory
 from agent_memory.langgraph import MemoryNodes, MemoryState, WorkingMemory
 from agent_memory.langgraph.messages import summary_of
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -19,6 +21,7 @@ from langgraph.types import Command, interrupt
 from support.agents import ScriptedChat, a_remembering_world, an_answer, gardener, prompts
 from support.chat_messages import a_talk
 from support.stand_in import StandIn
+from typing_extensions import TypedDict
 
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
 
@@ -83,6 +86,69 @@ def test_a_graph_that_is_resumed_recalls_once_and_ends_once(world: StandIn, save
         "Yes.",
         "Cut.",
     ]
+
+
+def a_list_that_only_grows(
+    nodes: MemoryNodes, saver: BaseCheckpointSaver[Any] | None, answer: Any, write: Any
+) -> tuple[Any, list[int]]:
+    """A graph whose messages are joined by `+`, and how many of them its model saw each time."""
+    seen: list[int] = []
+
+    def model(state: Any) -> dict[str, Any]:
+        seen.append(len(state["messages"]))
+        return {"messages": [write(answer)]}
+
+    class Grows(TypedDict):
+        messages: Annotated[list[Any], operator.add]
+        agent_memory: dict[str, Any]
+
+    builder = StateGraph(Grows)
+    steps = {"recall": nodes.recall, "compress": nodes.compress, "answer": model, "end": nodes.end_run}
+    for name, step in steps.items():
+        builder.add_node(name, step)
+    for first, second in zip([START, *steps], [*steps, END], strict=True):
+        builder.add_edge(first, second)
+    return builder.compile(checkpointer=saver), seen
+
+
+@pytest.mark.parametrize(
+    ("ask", "write"),
+    [
+        (lambda text: HumanMessage(text), lambda text: AIMessage(text)),
+        (lambda text: {"role": "user", "content": text}, lambda text: {"role": "assistant", "content": text}),
+        (lambda text: HumanMessage(text, id=str(uuid.uuid4())), lambda text: ("ai", text)),
+    ],
+)
+def test_where_messages_have_no_ids_each_turn_is_its_own_run_all_the_same(
+    world: StandIn, saver: BaseCheckpointSaver[Any], ask: Any, write: Any
+) -> None:
+    graph, _ = a_list_that_only_grows(MemoryNodes(gardener()), saver, "Done.", write)
+    for text in ("Water the fern", "Water the oak", "Water the oak"):
+        graph.invoke({"messages": [ask(text)]}, THREAD)
+    # What was handed over once is not handed over again: it would confirm itself.
+    told = [[message["content"] for message in detail["transcript"]["messages"]] for detail in world.details]
+    assert told == [["Water the fern", "Done."], ["Water the oak", "Done."], ["Water the oak", "Done."]]
+
+
+def test_a_list_that_was_written_anew_is_not_taken_for_the_one_before(world: StandIn) -> None:
+    nodes = MemoryNodes(gardener())
+    state: dict[str, Any] = {"messages": [HumanMessage("Water the fern"), AIMessage("Done.")]}
+    for messages in (state["messages"], [SystemMessage("You garden."), HumanMessage("Cut the oak")]):
+        state["messages"] = messages
+        for node in (nodes.recall, nodes.end_run):
+            state |= node(state, None) or {}  # type: ignore[arg-type]
+    assert [question["task"] for question in world.questions] == ["Water the fern", "Cut the oak"]
+    assert len(world.details) == 2
+
+
+def test_a_list_from_which_nothing_can_be_removed_is_left_as_it_is_and_somebody_is_told() -> None:
+    with a_remembering_world():
+        nodes = MemoryNodes(gardener(), working_memory=WorkingMemory(lambda prompt: "ok"))
+        graph, seen = a_list_that_only_grows(nodes, None, "Done.", AIMessage)
+        talk = [message.model_copy(update={"id": None}) for message in a_talk(41)]
+        with pytest.warns(RuntimeWarning, match="need the reducer add_messages"):
+            graph.invoke({"messages": talk})
+    assert seen == [41]
 
 
 def test_an_async_graph_compresses_and_streams_the_models_words(world: StandIn) -> None:

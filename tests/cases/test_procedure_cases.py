@@ -235,3 +235,26 @@ def test_no_other_task_type_holds_what_a_run_proposed(tenant: TenantServices) ->
     proposed(tenant, "r-0")
     assert procedures_of(tenant, "refund") == []
     assert a_procedure().procedure_id != a_procedure(steps=("Other.",)).procedure_id
+
+
+@pytest.mark.case("mo-h05")
+@pytest.mark.parametrize(
+    ("steps", "read_as"),
+    [
+        (["Back it up.", {"text": ["Ask first."]}, "Drop the table."], None),
+        (["Back it up.", 7, "Drop the table."], None),
+        ([["Back it up.", "Ask first."], "Drop the table."], None),
+        ([{"action": "Drop the table.", "substeps": ["Back it up."]}], None),
+        ({"1": "Back it up.", "2": "Drop the table."}, None),
+        (["Back it up.", None, " ", "Drop the table."], ("Back it up.", "Drop the table.")),
+        ([{"step": 1, "action": "Back it up."}, {"step": "2", "action": "Drop it."}], ("Back it up.", "Drop it.")),
+        ([{"action": "Drop it", "condition": "only when it is empty"}], ("Drop it: only when it is empty",)),
+    ],
+)
+def test_a_step_that_cannot_be_read_whole_leaves_no_shorter_procedure_behind(
+    steps: object, read_as: tuple[str, ...] | None
+) -> None:
+    answer = {"task_summary": "Dropped.", "outcome": "COMPLETED", "procedure": {"title": "Drop", "steps": steps}}
+    artifacts, counts = read(answer)
+    assert (artifacts.procedure.steps if artifacts.procedure else None) == read_as
+    assert counts["procedures_rejected_unreadable_step"] == (read_as is None)

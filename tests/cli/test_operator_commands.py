@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from agent_memory import contract, deployment
 from agent_memory.cli import app as command
-from agent_memory.domain.models import RunState
+from agent_memory.domain.models import EpisodeKind, RunState
 from agent_memory.domain.parking import parked_event
 from support.aws import ENVIRONMENT, AwsAccount, an_aws_account
 from support.builders import AGENT, RUN, TENANT, a_claim, a_detail, a_ledger_run, a_parked_run, an_episode, an_event
@@ -87,6 +87,31 @@ def test_a_pin_removes_both_deadlines_and_unpinning_leaves_time_to_archive(
     assert not loose.pinned
     assert loose.expires_at >= now() + 3 * DAY
     assert loose.decays_at <= loose.expires_at
+
+
+def test_unpinning_leaves_the_time_in_which_this_deployment_archives(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.dumps({**account.variables, "AGENT_MEMORY_ARCHIVE_BEFORE_EXPIRY_HOURS": "240"})
+    name = f"/agent-memory/{ENVIRONMENT}/operator-settings"
+    account.client("ssm").put_parameter(Name=name, Value=told, Type="String", Overwrite=True)
+    old = now() - 200 * DAY
+    episodes = account.services.tenant(TENANT).episodes
+    episodes.put(an_episode(ended_at=old, created_at=old, expires_at=now() + 60))
+    asked(capsys, "episodes", "pin", RUN, "--unpin", *WHO)
+    loose = episodes.get(AGENT, RUN)
+    assert loose is not None
+    assert loose.expires_at is not None
+    assert loose.expires_at >= now() + 10 * DAY
+
+
+def test_an_unpinned_summary_lives_as_long_as_summaries_do(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dates = {"created_at": now() - DAY, "ended_at": now() - 60 * DAY, "expires_at": now() + 44 * DAY}
+    account.services.tenant(TENANT).episodes.put(an_episode(kind=EpisodeKind.SUMMARY, sources=("r-1",), **dates))
+    answer = asked(capsys, "episodes", "pin", RUN, "--unpin", *WHO)
+    assert abs(answer["expires_at"] - (now() + 44 * DAY)) < 60
 
 
 def park_one(account: AwsAccount, agent_id: str = AGENT, run_id: str = RUN) -> None:

@@ -19,7 +19,7 @@ from botocore.client import BaseClient
 from support.aws import ACCOUNT, ENVIRONMENT, AwsAccount, an_aws_account
 from support.builders import TENANT, LambdaContext
 from support.detectors import KnownWords
-from support.procedures import STEPS, TASK_TYPE, TITLE, a_procedure, some_evidence, stored
+from support.procedures import STEPS, TASK_TYPE, TITLE, a_procedure, a_proposal, some_evidence, stored
 from support.recalls import FixedEmbedder
 
 from lambdas.review_procedure.handler import handler
@@ -205,6 +205,27 @@ def test_words_are_compared_with_another_procedure_and_with_a_proposal(
     assert asked(capsys, "diff", pending.procedure_id, f"{said}/r-1")["diff"] == []
     for missing in ((), ("f-1",), (UNKNOWN,)):
         assert run("procedures", "diff", pending.procedure_id, *missing, *WHERE) == 3
+
+
+def test_a_proposal_of_an_agent_that_is_named_like_a_procedure_is_compared(
+    tenant: TenantServices, pending: Procedure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = pending.model_copy(update={"evidence": 2})
+    said = some_evidence(more, "r-9", agent_id="p-bot", title="Empty a node")
+    change = a_proposal(tenant.procedures.of_task_type(TASK_TYPE), more, said, opens=False)
+    assert tenant.procedures.propose(change) == "written"
+    assert asked(capsys, "diff", pending.procedure_id, "p-bot/r-9")["before"]["title"] == "Empty a node"
+
+
+@pytest.mark.parametrize("words", ["[/]", "[/bold] x", "[conceal]pay[/conceal]", "[link=https://example.com]x[/link]"])
+def test_what_a_run_wrote_is_printed_as_it_is_and_never_read_as_markup(
+    tenant: TenantServices, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    hostile = stored(tenant.procedures, a_procedure(title=f"Drain {words}", steps=(f"Do {words}",)))
+    capsys.readouterr()
+    assert run("procedures", "show", hostile.procedure_id, *WHERE) == 0
+    printed = capsys.readouterr().out
+    assert (printed.count(f"Drain {words}"), printed.count(f"Do {words}")) == (3, 1)
 
 
 def test_rejected_retired_pinned_and_loosened(

@@ -74,7 +74,7 @@ def test_a_run_is_claimed_and_started_with_ids_only(account: AwsAccount, capsys:
     assert deliver(recent(user_id="ann@example.org", outcome="COMPLETED")) == []
     (execution,) = account.executions()
     ticket = account.ticket_of(execution)
-    assert set(ticket) == {"tenant_id", "agent_id", "run_id", "attempt", "claim_key", "fact_indexes"}
+    assert set(ticket) == {"tenant_id", "agent_id", "run_id", "attempt", "claim_key", "fact_indexes", "proposal"}
     claim = account.services.tenant(TENANT).claims.get_claim(ticket["claim_key"])
     assert claim.messages == tuple(some_messages())
     assert claim.user_ref is not None

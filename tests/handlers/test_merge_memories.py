@@ -183,7 +183,8 @@ def test_an_archive_that_fails_keeps_the_originals_and_the_next_night_finishes(a
     assert model.texts == []
     assert runs_left(account) == [summary_id((AGENT, one.run_id) for one in episodes)]
     assert {one.snapshot.place[1] for one in archived(account)} == {"r-0", "r-1", "r-2"}
-    assert result.counts["merged"] == 2
+    # The one that the first try put away among them: it could not tell any more.
+    assert result.counts["merged"] == 3
 
 
 def test_half_a_delete_is_finished_by_the_next_night(account: AwsAccount) -> None:
@@ -370,3 +371,13 @@ def test_a_summary_of_what_was_erased_meanwhile_is_not_stored(account: AwsAccoun
     result, _ = merged_by(account, planned(episodes))
     assert reasons(result) == {"erased"}
     assert len(runs_left(account)) == 3
+
+
+def test_who_was_only_like_a_first_that_is_pinned_by_now_is_not_collapsed_into_another(account: AwsAccount) -> None:
+    episodes = [an_old_episode(number, digest=FINDINGS[number], key_findings=(FINDINGS[number],)) for number in (0, 1)]
+    for episode in (first := an_old_episode(3, access_count=1), *episodes):
+        account.services.tenant(TENANT).episodes.put(episode)
+    part = planned((first, *episodes), Action.COLLAPSE)
+    account.services.tenant(TENANT).episodes.pin(AGENT, "r-3", pinned=True, expires_at=None, decays_at=None)
+    assert decisions(merged_without_a_model(account, part)) == dict.fromkeys(("r-0", "r-1", "r-3"), "kept")
+    assert runs_left(account) == ["r-0", "r-1", "r-3"]

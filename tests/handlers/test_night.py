@@ -1,17 +1,21 @@
 """The night from lock to end over an account: plan, examination, blast radius, removal, and what goes wrong in it."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from agent_memory.domain import night
-from agent_memory.domain.errors import RefusedInputError, StoreBusyError
-from agent_memory.domain.lifecycle import Action, PlanSlice, Reason
-from agent_memory.domain.models import Outcome
+from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, StoreBusyError
+from agent_memory.domain.lifecycle import Action, PlanSlice, Reason, SliceResult
+from agent_memory.domain.lifecycle_ports import LastNight
+from agent_memory.domain.models import Episode, Outcome
 from agent_memory.domain.retention import DAY_SECONDS
 from agent_memory.wiring_lifecycle import night_services
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, NOW, TENANT, LambdaContext, a_retrieved_memory, an_episode
-from support.lifecycle import a_night_passes, an_old_episode, at, how_it_ended, keep_all, left, the_plan
+from support.lifecycle import STEPS, a_night_passes, an_old_episode, at, how_it_ended, keep_all, left, the_plan
 from support.machines import TaskFailed
 
 from lambdas.prune_memories.handler import handler as prune_memories
@@ -404,3 +408,141 @@ def test_what_one_tenant_says_is_in_no_slice(account: AwsAccount) -> None:
     for text in (*bodies, str(done.inputs)):
         assert "4711" not in text
         assert "u-aaaa" not in text
+
+
+def test_an_approval_is_used_up_by_the_night_that_does_it(account: AwsAccount) -> None:
+    crowd(account, faded=24, fresh=76)
+    a_night_passes(account)
+    night.approve(NIGHT, night_services().doors, by="dana", now=NOW)
+    at(account, NOW + DAY_SECONDS)
+    assert how_it_ended(a_night_passes(account)) == "completed"
+    late = NOW + 2 * DAY_SECONDS
+    more = [an_old_episode(f"later-{n}", 40, agent_id=f"z-{n}") for n in range(24)]
+    keep_all(account, *more, stored=False)
+    at(account, late)
+    assert how_it_ended(a_night_passes(account)) == "held"
+    assert {one.run_id for one in more} <= left(account)
+
+
+def test_what_a_shorter_ttl_lets_expire_soon_expires_then_and_only_when_a_person_agreed(account: AwsAccount) -> None:
+    dates = {"ended_at": NOW - 28 * DAY_SECONDS, "created_at": NOW - 28 * DAY_SECONDS, "access_count": 50}
+    keep_all(
+        account, an_episode(run_id="r-1", **dates, expires_at=NOW + 62 * DAY_SECONDS, decays_at=NOW + 2 * DAY_SECONDS)
+    )
+    assert how_it_ended(a_night_passes(account)) == "completed"
+    settings_change(account, memory_ttl_days=30)
+    at(account, NOW + DAY_SECONDS)
+    assert how_it_ended(a_night_passes(account)) == "held"
+    assert expiry_of(account, "r-1") == NOW + 62 * DAY_SECONDS
+    night.approve("n-2027-01-16", night_services().doors, by="dana", now=NOW + DAY_SECONDS)
+    at(account, NOW + 2 * DAY_SECONDS - 3_600)
+    assert how_it_ended(a_night_passes(account)) == "completed"
+    assert (expiry_of(account, "r-1"), date_of(account, "r-1")) == (NOW + 2 * DAY_SECONDS,) * 2
+    assert list(account.services.tenant(TENANT).archive.of_night("n-2027-01-17"))
+
+
+def expiry_of(account: AwsAccount, run_id: str) -> int | None:
+    episode = account.services.tenant(TENANT).episodes.get(AGENT, run_id)
+    assert episode
+    return episode.expires_at
+
+
+@pytest.mark.parametrize("step", ["ExamineMemories", "PruneMemories"])
+def test_settings_that_change_while_a_night_runs_remove_nothing_and_wait_for_a_person(
+    account: AwsAccount, step: str
+) -> None:
+    keep_all(account, an_old_episode("faded-1", 40))
+
+    def deployed(event: dict[str, Any]) -> dict[str, Any]:
+        settings_change(account, prune_days=20)
+        try:
+            return dict(STEPS[step](event))
+        except AgentMemoryError as error:
+            raise TaskFailed(type(error).__name__) from error
+
+    assert how_it_ended(a_night_passes(account, **{step: deployed})) == "failed"
+    assert left(account) == {"faded-1"}
+
+
+def test_rewriting_that_stopped_at_a_date_that_is_past_goes_on_from_what_is_not_due(account: AwsAccount) -> None:
+    place = {"agent_id": f"{TENANT}#{AGENT}", "run_id": "gone", "due_shard": "1", "decays_at": NOW - DAY_SECONDS}
+    services = night_services()
+    services.desk.complete(
+        LastNight(
+            run_id="n-2027-01-01",
+            now=NOW - 14 * DAY_SECONDS,
+            settings_hash="before",
+            rewriting=services.settings_hash,
+            rewritten={"shard": 1, "after": place},
+        )
+    )
+    asked = []
+    page = services.due_index.page
+
+    def seen(source: str, shard: str, **words: Any) -> Any:
+        asked.append((source, shard, words["begin"], words["after"]))
+        return page(source, shard, **words)  # type: ignore[arg-type]  # passed on
+
+    vars(services)["due_index"] = SimpleNamespace(page=seen)
+    with patch("lambdas.decay.handler.night_services", lambda: services):
+        assert how_it_ended(a_night_passes(account)) == "completed"
+    # DynamoDB refuses a query that begins before its own range; the emulators do not.
+    assert [(shard, after) for source, shard, begin, after in asked if begin] == [("1", None)]
+
+
+def test_what_can_not_be_read_is_archived_as_it_lies_before_ttl_takes_it(account: AwsAccount) -> None:
+    keep_all(account, an_old_episode("odd-1", 88), an_old_episode("faded-2", 40))
+    key = {"agent_id": {"S": f"{TENANT}#{AGENT}"}, "run_id": {"S": "odd-1"}}
+    account.client("dynamodb").update_item(
+        TableName=account.settings.episodes_table, Key=key, UpdateExpression="REMOVE ended_at"
+    )
+    assert how_it_ended(a_night_passes(account)) == "completed"
+    assert left(account) == {"odd-1"}
+    archive = account.services.tenant(TENANT).archive
+    assert [archive.get(one).reason for one in archive.of_memory("episodic", (AGENT, "odd-1"))] == ["unreadable"]
+
+
+def test_what_a_try_removed_that_could_not_tell_is_counted_as_removed(account: AwsAccount) -> None:
+    keep_all(account, an_old_episode("faded-1", 40), an_old_episode("faded-2", 40))
+
+    def twice(event: dict[str, Any]) -> dict[str, Any]:
+        prune_memories(event, LambdaContext())
+        return dict(prune_memories(event, LambdaContext()))
+
+    a_night_passes(account, PruneMemories=twice)
+    files = account.services.night_files
+    [result] = files.get_many(files.keys(f"lifecycle/{NIGHT}/done/prune/"), SliceResult)
+    assert result.counts == {"removed": 2}
+
+
+def test_evictions_beyond_what_the_very_agent_stored_count(account: AwsAccount) -> None:
+    settings_change(account, max_episodes_per_agent=5)
+    for agent, stored in (("a-1", 2), ("b-1", 8)):
+        old = [fresh_one(n, agent, NOW - 3 * DAY_SECONDS) for n in range(10 - stored)]
+        keep_all(account, *old, *(fresh_one(n + 10, agent, NOW) for n in range(stored)))
+    services = night_services()
+    services.desk.complete(
+        LastNight(run_id="n-2027-01-14", now=NOW - DAY_SECONDS, settings_hash=services.settings_hash)
+    )
+    a_night_passes(account, dry_run=True)
+    [tenant] = the_plan(account, NIGHT).tenants
+    assert (tenant.counts["evict"], tenant.removed) == (10, 3)
+
+
+def fresh_one(number: int, agent: str, created: int) -> Episode:
+    dates = {"created_at": created, "ended_at": created, "expires_at": NOW + 80 * DAY_SECONDS}
+    words = {"task": f"Job {agent} {number}", "digest": f"Job {agent} {number}"}
+    return an_episode(run_id=f"r-{number}", agent_id=agent, **dates, **words, decays_at=NOW + 30 * DAY_SECONDS)
+
+
+def test_every_memory_that_is_judged_has_its_line_in_the_audit(
+    account: AwsAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep_all(account, an_old_episode("faded-1", 40), an_old_episode("read-2", 40, access_count=50))
+    a_night_passes(account)
+    lines = [vars(record) for record in caplog.records if record.message == "score"]
+    assert {line["memory_id"]: line["planned"] for line in lines} == {
+        f"{AGENT}/faded-1": "prune",
+        f"{AGENT}/read-2": "move_date",
+    }
+    assert set(planned(account)) == {"faded-1"}

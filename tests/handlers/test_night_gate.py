@@ -8,10 +8,13 @@ import pytest
 from agent_memory.domain.keys import plan_key, result_key, slice_key
 from agent_memory.domain.lifecycle import Action, Done, NightTicket, Plan, PlanSlice, SliceResult, TenantPlan
 from agent_memory.domain.night_report import NightReport, report_key
+from agent_memory.domain.recall import Recalled
+from agent_memory.wiring_quality import asking
 from support.aws import AwsAccount, an_aws_account
 from support.builders import AGENT, NOW, TENANT, LambdaContext
 from support.nights import NIGHT, a_night, a_ticket
-from support.recalls import FixedEmbedder, an_episode_at
+from support.procedures import a_procedure, an_approved, stored
+from support.recalls import FixedEmbedder, an_episode_at, at_cosine
 from support.regressions import a_case
 from support.retrieval import a_knowledge_base
 
@@ -37,6 +40,15 @@ def night(account: AwsAccount) -> AwsAccount:
     files.put(plan_key(NIGHT), plan)
     files.put(slice_key(NIGHT, "prune", TENANT, "1"), PlanSlice(tenant_id=TENANT, name="1"))
     return account
+
+
+def test_a_case_is_asked_of_the_tenant_s_own_procedures_too(account: AwsAccount) -> None:
+    for tenant_id in (TENANT, "contoso"):
+        approved = an_approved(a_procedure(tenant_id=tenant_id, title=tenant_id, task_vector=at_cosine(0.95)))
+        stored(account.services.tenant(tenant_id).procedures, approved)
+    seen: list[Recalled] = []
+    asking(account.services, TENANT, saw=seen.append).scores([a_case()])
+    assert [item.text.splitlines()[0] for found in seen for item in found.items] == [TENANT]
 
 
 def step(action: str, ticket: NightTicket | None = None) -> NightTicket:

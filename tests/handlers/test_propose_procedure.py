@@ -111,7 +111,9 @@ def test_runs_that_propose_the_same_raise_its_evidence(tenant: TenantServices, b
     procedure = only(tenant)
     assert (procedure.evidence, procedure.proposers) == (3, (AGENT, "ops-bot"))
     assert {said.run_id: said.steps for said in tenant.procedures.proposed_by(procedure)}["r-3"] == IN_OTHER_WORDS
-    assert [detail["evidence"] for _, detail in bus.events] == [1, 2, 3]
+    assert proposed(tenant, "r-4") == "seen_again"
+    # Reviewers are told when it opens, and then whenever twice as many runs have proposed it.
+    assert [detail["evidence"] for _, detail in bus.events] == [1, 2, 4]
 
 
 def test_a_proposal_that_means_the_same_in_other_words_is_found_by_meaning(
@@ -266,6 +268,9 @@ def test_a_task_type_takes_no_more_than_people_can_look_at(
     assert decisions == ["proposed", "proposed", "refused"]
     assert proposed(tenant, "r-7", ("Turn valve 0.",)) == "seen_again"
     assert proposed(tenant, "r-8", ("Turn valve 0.",)) == "enough_seen"
+    # An agent that proposed it is noted all the same, so that it can't approve it.
+    assert proposed(tenant, "r-9", ("Turn valve 0.",), agent_id="ops-bot") == "seen_again"
+    assert any("ops-bot" in known.proposers for known in procedures_of(tenant))
 
 
 def test_runs_that_propose_at_once_open_one_procedure(account: AwsAccount, tenant: TenantServices) -> None:

@@ -216,3 +216,24 @@ def test_a_restored_source_goes_into_the_summary_that_stands_for_it_again(accoun
     back = account.services.tenant(TENANT).episodes.get(AGENT, "r-1")
     assert back is not None
     assert back.merged_into is None
+
+
+def test_a_memory_comes_back_from_a_whole_copy_when_a_later_one_is_damaged(account: AwsAccount) -> None:
+    stored(account, 1)
+    archive, shelf = account.services.tenant(TENANT).archive, account.services.tenant(TENANT).episode_shelf
+    snapshot = shelf.snapshot((AGENT, "r-0"))
+    assert snapshot
+    archive.put(snapshot, night="n-2027-01-14", reason="low_relevance", at=NOW - DAY)
+    pruned(account, "r-0")
+    key = next(iter(archive.of_memory("episodic", (AGENT, "r-0"))))
+    account.client("s3").put_object(Bucket=account.settings.archive_bucket, Key=key, Body=b"rubbish")
+    assert restored(f"{AGENT}/r-0") == "restored"
+    assert runs_left(account) == ["r-0"]
+
+
+def test_a_memory_of_which_only_damaged_copies_are_left_is_said_to_have_failed(account: AwsAccount) -> None:
+    stored(account, 1)
+    pruned(account, "r-0")
+    key = next(iter(account.services.tenant(TENANT).archive.of_night(NIGHT)))
+    account.client("s3").put_object(Bucket=account.settings.archive_bucket, Key=key, Body=b"rubbish")
+    assert restored(f"{AGENT}/r-0") == "failed"

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from agent_memory.domain.errors import ConfigurationError
+from agent_memory.domain.errors import ConfigurationError, ModelAnswerError
+from agent_memory.domain.procedure_review import WORDS
 from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from support.aws import AwsAccount, an_aws_account, calls_in_turn
@@ -192,6 +193,16 @@ def test_names_that_a_person_writes_are_not_stored(tenant: TenantServices, pendi
     assert answer["procedure"]["steps_sha256"] == held.steps_sha256
 
 
+def test_words_that_cannot_be_embedded_cost_an_edit_its_vector_only(
+    account: AwsAccount, tenant: TenantServices, pending: Procedure
+) -> None:
+    vars(account.services)["embedder"] = FixedEmbedder(ModelAnswerError("vector_zero"))
+    assert words(review("edit", pending, steps=["Ask first."])) == ("done", "edited")
+    held = now_stored(tenant, pending)
+    assert (held.steps, held.vector, held.embedding_model) == (("Ask first.",), None, pending.embedding_model)
+    assert held.task_vector is not None
+
+
 @pytest.mark.parametrize(
     ("steps", "rule"),
     [
@@ -206,7 +217,7 @@ def test_words_that_a_run_could_not_propose_a_person_cannot_write_either(
 ) -> None:
     answer = review("edit", pending, steps=steps)
     assert answer["error"]["field"] == "steps"
-    assert rule in answer["error"]["rule"]
+    assert f"{rule} ({WORDS[rule]})" in answer["error"]["rule"]
     assert now_stored(tenant, pending).revision == pending.revision
 
 

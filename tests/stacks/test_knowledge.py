@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from agent_memory.settings import settings_from
 from support.deployments import allow_statements, as_list, flat, functions, resources, templates
 
 BUCKET = "arn:<AWS::Partition>:s3:::agent-memory-knowledge-prod-<AWS::AccountId>"
@@ -41,7 +42,8 @@ def test_index_and_knowledge_base_and_functions_have_one_dimension(dimensions: i
         "Dimensions": dimensions,
         "EmbeddingDataType": "FLOAT32",
     }
-    assert {variables["AGENT_MEMORY_EMBEDDING_DIMENSIONS"] for variables in told} == {str(dimensions)}
+    read = [settings_from({key: flat(value) for key, value in variables.items()}) for variables in told]
+    assert {settings.embedding_dimensions for settings in read} == {dimensions}
 
 
 def functions_of(template: dict[str, Any]) -> list[dict[str, str]]:
@@ -143,4 +145,5 @@ def test_a_deployment_that_names_a_knowledge_base_makes_none(context: dict[str, 
     told = functions_of(rooms["access"])
     assert {variables["AGENT_MEMORY_KNOWLEDGE_BASE_ID"] for variables in told} == {base}
     asked = [flat(s["Resource"]) for _, s in allow_statements(rooms["access"]) if s["Action"] == "bedrock:Retrieve"]
-    assert [arn.rsplit("/")[-1] for arn in asked] == [base]
+    # Both who ask: bootstrap, and the asking of regression cases.
+    assert [arn.rsplit("/")[-1] for arn in asked] == [base, base]

@@ -220,3 +220,9 @@ def test_the_model_profile_belongs_to_the_region_deployed_to(
     monkeypatch.setenv("CDK_DEFAULT_REGION", region)
     assert a_deployment(**_with_geography({"env": "dev"})).distil_model == f"{profile}anthropic.claude-sonnet-5"
     assert a_deployment(**_with_geography({"bedrockGeo": "global"})).distil_model.startswith("global.")
+
+
+def test_nothing_expires_before_a_night_could_archive_it() -> None:
+    with pytest.raises(DeploymentError, match="archiveBeforeExpiryHours"):
+        a_deployment(archiveBeforeExpiryHours=23)
+    assert a_deployment(archiveBeforeExpiryHours=24).archive_before_expiry_hours == 24

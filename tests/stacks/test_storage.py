@@ -62,6 +62,8 @@ def test_procedures_have_keys_and_small_indexes_and_never_expire() -> None:
         "review-index": ["review_key", "last_used_at"],
         "user-index": ["user_key"],
     }
+    review = indexes.pop("review-index")["Projection"]
+    assert (review["ProjectionType"], set(review["NonKeyAttributes"])) == ("INCLUDE", set(contract.REVIEW_PROJECTION))
     assert {index["Projection"]["ProjectionType"] for index in indexes.values()} == {"KEYS_ONLY"}
     assert "TimeToLiveSpecification" not in procedures
 
@@ -69,6 +71,7 @@ def test_procedures_have_keys_and_small_indexes_and_never_expire() -> None:
 def test_indexes_project_nothing_that_an_access_changes() -> None:
     changing = {"access_count", "last_access_at", "use_count", "pinned", "decays_at"}
     assert not changing & set(contract.AGENT_TIME_PROJECTION)
+    assert not {"applied", "succeeded", "offered", "passed_over", "revision"} & set(contract.REVIEW_PROJECTION)
 
 
 @pytest.mark.parametrize("environment", ["staging", "prod"])

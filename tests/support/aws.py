@@ -102,6 +102,9 @@ def create_procedures_table(dynamodb: Any) -> str:
         contract.REVIEW_INDEX: (contract.REVIEW_KEY, contract.LAST_USED_AT),
         contract.USER_INDEX: (contract.USER_KEY,),
     }
+    keys_only = {"ProjectionType": "KEYS_ONLY"}
+    shown = list(contract.REVIEW_PROJECTION)
+    projections = {contract.REVIEW_INDEX: {"ProjectionType": "INCLUDE", "NonKeyAttributes": shown}}
     keys = (contract.PROCEDURES_PARTITION_KEY, contract.PROCEDURES_SORT_KEY)
     texts = (*keys, contract.PROCEDURE_KEY, contract.REVIEW_KEY, contract.USER_KEY)
     dynamodb.create_table(
@@ -111,7 +114,7 @@ def create_procedures_table(dynamodb: Any) -> str:
         + [{"AttributeName": contract.LAST_USED_AT, "AttributeType": "N"}],
         KeySchema=_key(*keys),
         GlobalSecondaryIndexes=[
-            {"IndexName": name, "KeySchema": _key(*of), "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            {"IndexName": name, "KeySchema": _key(*of), "Projection": projections.get(name, keys_only)}
             for name, of in indexes.items()
         ],
     )

@@ -3,17 +3,21 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.keys import room_prefix
 from agent_memory.domain.lifecycle import LifecycleRun, NightTicket, latest_first
 from agent_memory.domain.models import Model
+from agent_memory.domain.night import settings_hash
+from agent_memory.domain.retention import RetentionRules
 from support.builders import NOW
 
 M = TypeVar("M", bound=Model)
 NIGHT = "n-2027-01-15"
+SETTINGS = settings_hash(DecayRules(prune_days=45.0), RetentionRules())
 
 
 def a_night(**changes: object) -> LifecycleRun:
-    values = {"night": NIGHT, "attempt": 1, "owner": "e-1", "now": NOW, "settings_hash": "s-1"}
+    values = {"night": NIGHT, "attempt": 1, "owner": "e-1", "now": NOW, "settings_hash": SETTINGS}
     return LifecycleRun.model_validate(values | changes)
 
 

@@ -1,13 +1,14 @@
 """Builders for the recall of procedures: a store in memory, procedures on trial and proven ones."""
 
 import time
+from collections.abc import Sequence
 from typing import cast
 
 from agent_memory.domain.deadlines import Budget, Reads
 from agent_memory.domain.ports import Read
 from agent_memory.domain.procedural_recall import FoundProcedure, ProceduralRecall
 from agent_memory.domain.procedure_ports import Procedures
-from agent_memory.domain.procedures import Procedure, ProcedureState
+from agent_memory.domain.procedures import Procedure, ProcedureState, ProcedureView
 from agent_memory.domain.recall_request import ProcedureRecallRules, recall_request
 from support.builders import AGENT, TENANT
 from support.procedures import TASK_TYPE, a_procedure, an_approved
@@ -23,6 +24,18 @@ class HeldProcedures:
         self.unreadable = unreadable
         self.failing = failing
         self.asked: list[str | None] = []
+        self.fetched: list[str] = []
+
+    def views(self) -> Read[ProcedureView]:
+        return Read(
+            ProcedureView.model_validate({name: getattr(one, name) for name in ProcedureView.model_fields})
+            for one in self.offered()
+        )
+
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Procedure]:
+        self.fetched += [procedure_id for _, procedure_id in keys]
+        found = [one for one in self.held if (one.task_type, one.procedure_id) in keys]
+        return Read(found, unreadable=self.unreadable)
 
     def offered(self, task_type: str | None = None) -> Read[Procedure]:
         self.asked.append(task_type)

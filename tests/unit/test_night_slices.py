@@ -148,10 +148,11 @@ def test_missed_nights_allow_more_but_never_more_than_half() -> None:
 
 
 def test_evictions_up_to_what_was_stored_do_not_count() -> None:
-    evictions = tuple(an_item(f"e-{n}", Action.EVICT, Reason.OVER_THE_CAP) for n in range(90))
-    within = PlanSlice(tenant_id=TENANT, name="0", items=evictions, stored=75)
-    assert weighed(within, 100)[2] is None
-    assert weighed(within.model_copy(update={"stored": 60}), 100)[2] == "blast_radius"
+    def evictions(stored: int) -> PlanSlice:
+        return a_part(0, items=tuple(an_item(f"e-{n}", Action.EVICT, counts=n >= stored) for n in range(90)))
+
+    assert weighed(evictions(stored=75), 100)[2] is None
+    assert weighed(evictions(stored=60), 100)[2] == "blast_radius"
 
 
 def test_a_group_counts_whole_when_merged_and_without_its_survivor_when_collapsed() -> None:

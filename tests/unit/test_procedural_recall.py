@@ -153,6 +153,37 @@ def test_without_a_task_type_the_nearest_task_above_the_floor_finds_its_procedur
     assert shown(far, task_type=None) is None
 
 
+def test_without_a_task_type_only_what_is_near_enough_is_read() -> None:
+    near = proven(3, 3, title="Near", task_type="a", task_vector=at_cosine(0.9))
+    far = [proven(9, 9, title=f"Far {n}", task_type=f"t{n}", task_vector=at_cosine(0.5 + n / 100)) for n in range(20)]
+    store = HeldProcedures(near, *far)
+    answer, _ = found(store=store, task_type=None)
+    assert store.fetched == [near.procedure_id]
+    assert (answer.stored, len(answer.memories), answer.skipped_vectors) == (21, 1, 0)
+    assert [row["score"] for row in answer.explain[:3]] == [0.9, 0.69, 0.68]
+    store = HeldProcedures(*far)
+    assert (found(store=store, task_type=None)[0].memories, store.fetched) == ((), [])
+
+
+def test_what_was_edited_or_decided_on_since_it_stood_in_the_index_is_judged_as_it_is_now() -> None:
+    indexed = proven(3, 3, task_type="a", task_vector=at_cosine(0.9))
+    for now in (
+        indexed.model_copy(update={"task_vector": None}),
+        indexed.model_copy(update={"embedding_model": "another-model"}),
+        indexed.model_copy(update={"state": ProcedureState.NEEDS_REVIEW}),
+        indexed.model_copy(update={"steps": ("Other.",)}),
+    ):
+        store = HeldProcedures(indexed)
+        views = store.views()
+        store.held, store.views = (now,), lambda views=views: views  # type: ignore[method-assign]  # an index that lags
+        assert found(store=store, task_type=None)[0].memories == ()
+    store = HeldProcedures(indexed)
+    views = store.views()
+    store.held, store.views = (), lambda: views  # type: ignore[method-assign]  # it was removed
+    answer, reads = found(store=store, task_type=None)
+    assert (answer.memories, reads.degraded) == ((), [])
+
+
 def test_vectors_of_another_model_are_passed_over_and_counted() -> None:
     other = proven(3, 3, task_vector=at_cosine(0.99), embedding_model="another-model")
     answer, _ = found(other, task_type=None)

@@ -15,6 +15,7 @@ from agent_memory.domain.procedure_transitions import (
 )
 from agent_memory.domain.procedures import (
     MAX_HISTORY,
+    MAX_PROPOSERS,
     Procedure,
     ProcedureRules,
     ProcedureState,
@@ -103,6 +104,33 @@ def test_an_agent_does_not_undo_what_a_person_decided() -> None:
     assert retire(approved, SECOND_AGENT, now=NOW).reason == "persons_decision"
     assert edited(approved, "Other.", reviewer=SECOND_AGENT).reason == "persons_decision"
     assert reject(an_approved(by=SECOND_AGENT), SECOND_AGENT, now=NOW).decision == "done"
+
+
+def test_an_agent_may_think_again_about_what_an_agent_rejected() -> None:
+    rejected = changed(reject(a_procedure(), SECOND_AGENT, now=NOW))
+    verdict = approve(rejected, SECOND_AGENT, expected_sha256=rejected.steps_sha256, now=NOW, rules=RULES)
+    assert verdict.decision == "done"
+    refused = changed(reject(rejected.model_copy(update={"state": ProcedureState.PENDING}), PERSON, now=NOW))
+    verdict = approve(refused, SECOND_AGENT, expected_sha256=refused.steps_sha256, now=NOW, rules=RULES)
+    assert verdict.reason == "persons_decision"
+
+
+def test_a_persons_decision_holds_when_the_history_has_no_room_for_it_any_more() -> None:
+    found = changed(reject(an_approved(by=SECOND_AGENT), PERSON, now=NOW))
+    approved = an_approved()
+    for turn in range(MAX_HISTORY):
+        found = changed(pin(found, PERSON, pinned=not found.pinned, now=NOW + turn))
+        approved = changed(pin(approved, PERSON, pinned=not approved.pinned, now=NOW + turn))
+    verdict = approve(found, SECOND_AGENT, expected_sha256=found.steps_sha256, now=NOW, rules=RULES)
+    assert verdict.reason == "persons_decision"
+    assert reject(approved, SECOND_AGENT, now=NOW).reason == "persons_decision"
+
+
+def test_what_more_agents_proposed_than_are_kept_no_agent_approves() -> None:
+    many = a_procedure(proposers=tuple(f"agent-{number}" for number in range(MAX_PROPOSERS)))
+    verdict = approve(many, SECOND_AGENT, expected_sha256=many.steps_sha256, now=NOW, rules=RULES)
+    assert verdict.reason == "own_proposal"
+    assert an_approved(many).state is ProcedureState.APPROVED
 
 
 def test_an_edit_returns_it_to_pending_under_its_id_with_counters_anew_and_the_old_ones_in_its_history() -> None:

@@ -193,3 +193,18 @@ def test_a_second_sender_leaves_the_first_alone(spool: Spool) -> None:
 
 def test_a_file_holds_the_detail_and_nothing_more(spool: Spool) -> None:
     assert json.loads(spool.keep(a_detail()).read_text()) == a_detail()
+
+
+def test_a_run_that_is_denied_does_not_hold_up_the_others(spool: Spool) -> None:
+    for number in range(3):
+        spool.keep(a_detail(f"r-{number}"))
+    sent: list[object] = []
+
+    def send(detail: dict[str, object]) -> None:
+        if detail["run_id"] == "r-0":
+            raise AccessRefusedError("s3:PutObject was refused")
+        sent.append(detail["run_id"])
+
+    report = spool.send("meadow", send)
+    assert (sorted(map(str, sent)), report.waiting) == (["r-1", "r-2"], 1)
+    assert report.reason == "s3:PutObject was refused"

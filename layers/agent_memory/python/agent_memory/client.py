@@ -10,6 +10,7 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 """
 
 import json
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
@@ -72,8 +73,10 @@ class AgentMemory:
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
-        self._timeout_seconds = self._deployment.timeout_seconds
+        self._timeout_seconds = _patience(self._deployment.timeout_seconds)
         self._spool = _spool_of(spool, self._deployment.environment)
+        if on_unsent is not None and not callable(on_unsent):
+            raise RefusedInputError("on_unsent", "must be a function of the detail and the reason")
         self._on_unsent = on_unsent
 
     def recall(
@@ -175,7 +178,7 @@ class AgentMemory:
             "run_id": identifier(run_id, "run_id"),
             "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
-            "memory": feedback(context_id or (recall.context_id if recall else None), used),
+            "memory": feedback(context_id or _context_of(recall), used),
             "artifacts": with_facts(artifacts, facts),
             "procedure": result_of(procedure_id, procedure_succeeded),
             **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
@@ -211,7 +214,7 @@ class AgentMemory:
             "task_type": None if task_type is None else label(task_type, "task_type"),
             "domain": None if domain is None else label(domain, "domain"),
             "user_id": user_identity(user_id),
-            "tiers": None if tiers is None else list(tiers),
+            "tiers": None if tiers is None else as_json(tiers),
             **dict(zip(("max_episodes", "max_facts", "max_context_tokens", "budget_ms"), limits, strict=True)),
         }
         return {name: value for name, value in question.items() if value is not None}
@@ -267,6 +270,12 @@ class AgentMemory:
             warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
 
 
+def _context_of(recall: Recall | None) -> str | None:
+    if recall is not None and not isinstance(recall, Recall):
+        raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
+    return recall.context_id if recall else None
+
+
 def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
     """Put one run-ended detail (docs/events) on the bus; a transcript that is too large goes to S3 first.
 
@@ -310,4 +319,13 @@ def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spo
         return None
     if isinstance(wanted, Spool):
         return wanted
+    # An empty text would be the working directory, where nobody expects transcripts to lie.
+    if wanted == "" or not isinstance(wanted, Path | str | bool):
+        raise RefusedInputError("spool", "must be a folder, or True for the default one")
     return Spool(default_folder() if wanted is True else Path(wanted), environment)
+
+
+def _patience(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < threading.TIMEOUT_MAX:
+        raise RefusedInputError("timeout_seconds", "must be a number of seconds above 0")
+    return float(seconds)

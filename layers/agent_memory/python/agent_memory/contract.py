@@ -64,6 +64,8 @@ PROCEDURE_KEY: Final = "procedure_key"  # key of procedure-index (tenant#procedu
 REVIEW_INDEX: Final = "review-index"
 REVIEW_KEY: Final = "review_key"  # key of review-index (tenant#state), on procedures only
 LAST_USED_AT: Final = "last_used_at"  # sort key of review-index, a number
+# What review-index shows beside keys: what a recall without a task type compares before it reads any procedure.
+REVIEW_PROJECTION: Final = ("task_vector", "embedding_model")
 
 # Knowledge bucket and the Knowledge Base over it.
 KNOWLEDGE_PREFIX: Final = "semantic-memory/"

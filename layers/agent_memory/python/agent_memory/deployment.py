@@ -56,7 +56,7 @@ class Deployment:
 
         if self.services.settings.caller_auth == "principal":
             url = self.directory.name("review-url")
-            return SignedReviews(self.clients.session, url=url, timeout_seconds=self._timeout_seconds)
+            return SignedReviews(self.clients.session, url=url, timeout_seconds=self.timeout_seconds)
         function = self.directory.name("review-function")
         return DirectReviews(self.clients.get("lambda"), function=function, identity=self.clients.identity)
 

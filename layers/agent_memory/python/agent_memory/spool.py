@@ -135,7 +135,7 @@ class Spool:
         """Send the waiting runs of one tenant, oldest first; another sender at work means that there is nothing to do.
 
         A run that *send* will never take is set aside, so that it can't hold up the others; *again* brings those back
-        first. What a later try may mend (no way through, no permission) ends the sending, and all is kept.
+        first. What a later try may mend is kept: no way through ends the sending, no permission only that run's.
         """
         place = self._place(tenant_id)
         if not place.is_dir():
@@ -156,7 +156,9 @@ class Spool:
                     continue  # dropped meanwhile
                 except MENDABLE as error:
                     reason = str(error)
-                    break
+                    # Large runs take a permission of their own, so one that is denied says nothing of the next.
+                    if not isinstance(error, AccessRefusedError):
+                        break
             return SpoolReport(**counts, expired=expired, waiting=len(_waiting(place)), reason=reason)
 
     def drop(self, run: SpooledRun) -> bool:

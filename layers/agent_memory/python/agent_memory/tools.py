@@ -29,6 +29,7 @@ MAX_FACT_CHARACTERS: Final = 4_000
 MAX_QUOTE_CHARACTERS: Final = 600
 # An agent that asks for a fact to be kept is sure of it; others must confirm it all the same.
 REMEMBERED_CONFIDENCE: Final = 0.9
+UNREADABLE: Final = "Memory can't be read now; go on without it."
 
 
 class Said(TypedDict, total=False):
@@ -154,7 +155,7 @@ def told(found: Recall) -> str:
     if found.nothing_relevant:
         return "Memory holds nothing relevant to this."
     if found.degraded:
-        return "Memory can't be read now; go on without it."
+        return UNREADABLE
     return "Memory gave nothing."
 
 

@@ -15,8 +15,9 @@ from agent_memory.domain.agentcore_night import (
     settings_hash,
 )
 from agent_memory.domain.agentcore_quality import AgentCoreAsking, SearchDoors
+from agent_memory.domain.agentcore_reading import ShelfDoors, ShelfRules
 from agent_memory.domain.agentcore_records import MAX_SOURCES
-from agent_memory.domain.agentcore_shelf import AgentCoreShelf, ShelfDoors, ShelfRules
+from agent_memory.domain.agentcore_shelf import AgentCoreShelf
 from agent_memory.domain.archive import Shelf
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.examination import ExamineDoors

@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agent_memory.domain.errors import AgentMemoryError
 from agent_memory.domain.examination import ExamineDoors
 from agent_memory.domain.examining import NightRules
 from agent_memory.domain.lifecycle import LifecycleRun
@@ -58,8 +59,11 @@ class NightServices:
         )
 
     def rules(self, run: LifecycleRun) -> NightRules:
-        """By what *run* judges memories."""
+        """By what *run* judges memories. Raises AgentMemoryError when the settings changed since it began: what it does
+        from here on, nobody planned, weighed or approved."""
         s = self.own.settings
+        if run.settings_hash != self.settings_hash:
+            raise AgentMemoryError(f"the decay settings changed after {run.run_id} began: the next night goes by them")
         return NightRules(
             decay=self.own.decay_rules,
             retention=self.own.retention_rules,

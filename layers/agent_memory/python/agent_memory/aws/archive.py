@@ -81,6 +81,10 @@ class S3Archive:
         for night in self.nights():
             yield from self._keys(self._prefix(night, tier, place))
 
+    def holds(self, tier: Tier, place: tuple[str, str], *, night: str) -> bool:
+        """Whether a copy of one memory was made in *night*."""
+        return any(True for _ in self._keys(self._prefix(night, tier, place)))
+
     def nights(self) -> list[str]:
         """The nights in which something left, latest first: their ids are dates."""
         found = {

@@ -25,6 +25,8 @@ LOCK, LAST = "lock", "last"
 APPROVED, COUNTED = f"approved{SEPARATOR}", f"night{SEPARATOR}"
 # Long after nobody can start that night again.
 COUNT_DAYS_SECONDS = 30 * 86_400
+# lifecycleLimitHours is a day at most; another limit may have been deployed since, and clocks differ a little.
+LONGEST_LIMIT_SECONDS = 26 * 3_600
 
 
 class DynamoNightDesk:
@@ -45,9 +47,10 @@ class DynamoNightDesk:
         taken = self._if_it_holds(
             self._client.put_item,
             Item=self._entry(LOCK) | item(row),
-            ConditionExpression="attribute_not_exists(#owner) OR #until < :now",
+            # One that runs out later than any that is taken now was taken by a clock that was ahead.
+            ConditionExpression="attribute_not_exists(#owner) OR #until < :now OR #until > :latest",
             ExpressionAttributeNames=names("owner", "until"),
-            ExpressionAttributeValues=item({":now": now}),
+            ExpressionAttributeValues=item({":now": now, ":latest": until + LONGEST_LIMIT_SECONDS}),
         )
         return Seat(attempt, now) if taken else None
 
@@ -82,13 +85,14 @@ class DynamoNightDesk:
         return None if row is None else _read(LastNight, row)
 
     def complete(self, last: LastNight) -> None:
-        """Keep *last*, unless a later night is kept."""
+        """Keep *last*, unless a later night is kept; no two that overlap are a day apart, so one that is later by more
+        was kept by a clock that was ahead."""
         self._if_it_holds(
             self._client.put_item,
             Item=self._entry(LAST) | item({**last.model_dump(), "schema_version": SCHEMA_VERSION}),
-            ConditionExpression="attribute_not_exists(#now) OR #now <= :now",
+            ConditionExpression="attribute_not_exists(#now) OR #now <= :now OR #now > :latest",
             ExpressionAttributeNames=names("now"),
-            ExpressionAttributeValues=item({":now": last.now}),
+            ExpressionAttributeValues=item({":now": last.now, ":latest": last.now + LONGEST_LIMIT_SECONDS}),
         )
 
     def approve(self, approval: Approval) -> None:

@@ -25,7 +25,7 @@ from agent_memory.domain.keys import (
     user_key,
     wording_entry,
 )
-from agent_memory.domain.procedures import Procedure, ProposalEvidence, Wording
+from agent_memory.domain.procedures import Procedure, ProcedureState, ProcedureView, ProposalEvidence, Wording
 from agent_memory.domain.vectors import pack, unpack
 
 HEAD = "~head"
@@ -89,17 +89,31 @@ class ProcedureItems:
 
     def read(self, row: Mapping[str, Any]) -> Procedure | None:
         """The procedure of one row; None when another release wrote what this one can't read."""
-        partition = str(row.get(PROCEDURES_PARTITION_KEY, ""))
-        if tenant_of(partition) != self._tenant_id:
-            raise CrossTenantError(f"a procedure of another tenant came back to {self._tenant_id}")
+        task_type = self._task_type(row)
         held = {name: row[name] for name in (*_FIELDS, "approval", "history") if name in row}
         held |= {name: unpack(row[name]) for name in _VECTORS if isinstance(row.get(name), bytes)}
         try:
-            return Procedure.model_validate(
-                {**held, "tenant_id": self._tenant_id, "task_type": partition.split(SEPARATOR, 1)[1]}
-            )
+            return Procedure.model_validate({**held, "tenant_id": self._tenant_id, "task_type": task_type})
         except (ValidationError, ValueError):
             return None
+
+    def view(self, row: Mapping[str, Any], state: ProcedureState) -> ProcedureView:
+        """What review-index shows of a procedure in *state*. What can't be compared is shown without its vector."""
+        task_type = self._task_type(row)
+        vector, model = row.get("task_vector"), row.get("embedding_model")
+        return ProcedureView(
+            task_type=task_type,
+            procedure_id=str(row[PROCEDURES_SORT_KEY]),
+            state=state,
+            task_vector=unpack(vector) if isinstance(vector, bytes) else None,
+            embedding_model=model if isinstance(model, str) else None,
+        )
+
+    def _task_type(self, row: Mapping[str, Any]) -> str:
+        partition = str(row.get(PROCEDURES_PARTITION_KEY, ""))
+        if tenant_of(partition) != self._tenant_id:
+            raise CrossTenantError(f"a procedure of another tenant came back to {self._tenant_id}")
+        return partition.split(SEPARATOR, 1)[1]
 
 
 def is_procedure(row: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 Results are counted by ADD; every other write replaces what was read, and fails over a newer revision.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent_memory.aws.failures import translating
@@ -34,7 +34,14 @@ from agent_memory.domain.procedure_ports import (
     RunResult,
     TaskProcedures,
 )
-from agent_memory.domain.procedures import OFFERED, Procedure, ProcedureState, ProposalEvidence, Wording
+from agent_memory.domain.procedures import (
+    OFFERED,
+    Procedure,
+    ProcedureState,
+    ProcedureView,
+    ProposalEvidence,
+    Wording,
+)
 
 
 class DynamoProcedures:
@@ -138,6 +145,20 @@ class DynamoProcedures:
         found = self._fetched(keys)
         return Read([one for one in found if one.state in OFFERED], unreadable=found.unreadable)
 
+    def views(self) -> Read[ProcedureView]:
+        """What is offered to the tenant, from the index alone."""
+        found = [
+            self._items.view(attributes(row), state)
+            for state in sorted(OFFERED)
+            for row in self._indexed(REVIEW_INDEX, REVIEW_KEY, review_key(self._tenant_id, state))
+        ]
+        # On its way from one state to the next a procedure may stand in both.
+        return Read({(view.task_type, view.procedure_id): view for view in found}.values())
+
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Procedure]:
+        """The procedures of these keys, read consistently."""
+        return self._fetched([self._items.key(*key) for key in keys])
+
     def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
         """Write a transition of what was read, with the words that it replaces; False over a newer revision."""
         actions = [self._put(self._items.row(procedure), known=procedure.revision)]
@@ -163,8 +184,12 @@ class DynamoProcedures:
         return "moved" if any(failed) else "recorded"
 
     def _keys(self, index: str, attribute: str, value: str) -> list[Item]:
+        rows = self._indexed(index, attribute, value)
+        return [{name: row[name] for name in (PROCEDURES_PARTITION_KEY, PROCEDURES_SORT_KEY)} for row in rows]
+
+    def _indexed(self, index: str, attribute: str, value: str) -> list[Item]:
         with translating(f"dynamodb:Query on {index}"):
-            found = list(
+            return list(
                 pages(
                     self._client,
                     TableName=self._table,
@@ -174,7 +199,6 @@ class DynamoProcedures:
                     ExpressionAttributeValues={":key": {"S": value}},
                 )
             )
-        return [{name: row[name] for name in (PROCEDURES_PARTITION_KEY, PROCEDURES_SORT_KEY)} for row in found]
 
     def _fetched(self, keys: Iterable[Item]) -> Read[Procedure]:
         # An index may show a key twice, on its way from one state to the next.

@@ -7,8 +7,9 @@ import typer
 from agent_memory.cli.screen import readable_times, when
 from agent_memory.cli.session import Agent, Env, NotFoundError, OutputOption, Tenant, session_of
 from agent_memory.domain.decay import decays_at
-from agent_memory.domain.models import Episode
-from agent_memory.domain.retention import ARCHIVE_BEFORE_EXPIRY_DAYS, DAY_SECONDS, expires_at
+from agent_memory.domain.examining import began_at
+from agent_memory.domain.models import Episode, EpisodeKind
+from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS
 from agent_memory.wiring import Services
 
 app = typer.Typer(
@@ -95,9 +96,11 @@ def _found(episode: Episode | None, run_id: str) -> Episode:
 def _deadlines(services: Services, episode: Episode, now: int) -> tuple[int, int]:
     """When an episode that is no longer pinned expires and is due; never before the night could archive it."""
     retention = services.retention_rules
-    expiry = max(expires_at(episode.ended_at, retention), now + (ARCHIVE_BEFORE_EXPIRY_DAYS + 1) * DAY_SECONDS)
+    days = retention.summary_ttl_days if episode.kind is EpisodeKind.SUMMARY else retention.memory_ttl_days
+    window = retention.archive_before_expiry_hours * HOUR_SECONDS + DAY_SECONDS
+    expiry = max(began_at(episode) + days * DAY_SECONDS, now + window)
     due = decays_at(
-        ended_at=episode.ended_at,
+        ended_at=began_at(episode),
         outcome=episode.outcome,
         expires_at=expiry,
         access_count=episode.access_count,

@@ -18,6 +18,7 @@ from agent_memory.cli.procedure_session import (
 from agent_memory.cli.screen import readable_times, when
 from agent_memory.cli.session import Env, NotFoundError, OutputOption, Session, Tenant, session_of
 from agent_memory.domain.procedures import QUEUED, ProcedureState
+from agent_memory.domain.review_request import PROCEDURE_ID
 
 app = typer.Typer(
     help="Step lists that runs proposed, and your word on them. Example: `agent-memory procedures list --tenant acme`.",
@@ -62,6 +63,8 @@ def list_procedures(
     columns = ("procedure", "task type", "state", "proposed by runs", "succeeded", "rate", "approved by", "title")
     session.screen.table(columns, rows)
     session.screen.notice(f"{len(held)} of {found.get('total')} procedures")
+    if unreadable := found.get("unreadable"):
+        session.screen.notice(f"{unreadable} more can't be read: another release wrote them")
     if first := next((one for one in held if one.get("state") in QUEUED), None):
         session.screen.notice(f"Next: agent-memory procedures show {first.get('procedure_id')} --tenant {tenant}")
 
@@ -122,7 +125,7 @@ def _other_words(session: Session, tenant: str, ours: Mapping[str, Any], other: 
         if not wordings:
             raise NotFoundError("it was never edited: name another procedure, or AGENT/RUN of a proposal")
         return wordings[-1]
-    if other.startswith("p-"):
+    if PROCEDURE_ID.fullmatch(other):
         return procedure_of(session, tenant, other)
     for wording in wordings:
         if wording.get("steps_sha256") == other:

@@ -73,7 +73,9 @@ class Screen:
         """Print a table for people."""
         if self.is_json:
             return
-        table = Table(title=title, title_justify="left", header_style="bold")
+        # As text: what a run called its procedure would else be read as markup.
+        heading = None if title is None else Text(printable(title), style="table.title")
+        table = Table(title=heading, title_justify="left", header_style="bold")
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:

@@ -93,6 +93,9 @@ class Archive(Protocol):
     def of_memory(self, tier: Tier, place: tuple[str, str]) -> Iterator[str]:
         """The keys of every archived state of one memory, latest night first."""
 
+    def holds(self, tier: Tier, place: tuple[str, str], *, night: str) -> bool:
+        """Whether a copy of one memory was made in *night*."""
+
     def nights(self) -> list[str]:
         """The nights in which something left, latest first."""
 

@@ -208,7 +208,11 @@ def _read_procedure(entry: object, evidence: Evidence, counts: Counter[str]) -> 
     if len(given) > MAX_STEPS:
         # The first forty of a hundred steps are another procedure.
         return None, "too_many_steps"
-    steps = tuple(_steps(given, counts))
+    read = list(_steps(given, counts))
+    steps = tuple(step for step in read if step is not None)
+    if len(steps) < len(read):
+        # Without one of its steps it is another procedure, too.
+        return None, "unreadable_step"
     if not title or not steps:
         return None, "no_steps" if title else "no_title"
     if ordered_by_tools(steps, evidence):
@@ -216,16 +220,27 @@ def _read_procedure(entry: object, evidence: Evidence, counts: Counter[str]) -> 
     return CandidateProcedure(title=title, steps=steps, from_tools=steps_of_tools(steps, evidence)), ""
 
 
-def _steps(given: list[object], counts: Counter[str]) -> Iterator[str]:
+def _steps(given: list[object], counts: Counter[str]) -> Iterator[str | None]:
+    """The text of each step; None for one that can't be read. Blank ones say nothing, and are left out."""
     for entry in given:
-        if isinstance(entry, Mapping):
-            names = ("step", "action", "description", *_TEXT_NAMES)
-            entry = next((entry[name] for name in names if isinstance(entry.get(name), str)), None)
-        text = _clean(entry, counts, MAX_STEP) if isinstance(entry, str) else ""
+        text = None if (said := _said(entry)) is None else _clean(said, counts, MAX_STEP)
         if text:
             yield text
         else:
             counts["steps_rejected"] += 1
+            if text is None:
+                yield None
+
+
+def _said(entry: object) -> str | None:
+    """What one step says, whole: a condition beside an action is a part of it. None: it can't be read whole."""
+    if not isinstance(entry, Mapping):
+        return "" if entry is None else entry if isinstance(entry, str) else None
+    # Numbers say its place in the order, which the list says already.
+    texts = [value for value in entry.values() if value is not None and not isinstance(value, int | float)]
+    if any(not isinstance(text, str) for text in texts) or any(str(name).isdigit() for name in entry):
+        return None
+    return ": ".join(text.strip() for text in texts if text.strip() and not text.strip().isdigit())
 
 
 def _valid_until(value: object) -> int | None:

@@ -22,7 +22,7 @@ from agent_memory.domain.lifecycle import (
 )
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
-from agent_memory.domain.ports import Episodes
+from agent_memory.domain.ports import Episodes, Read
 from agent_memory.domain.ranking import near_identical_groups
 
 
@@ -38,27 +38,29 @@ class ExamineDoors(NamedTuple):
 class _Found(NamedTuple):
     items: tuple[PlanItem, ...]
     groups: tuple[MemoryGroup, ...]
-    stored: int = 0
 
 
 def examine(
     ticket: SliceTicket, look: LookSlice, doors: ExamineDoors, rules: NightRules
 ) -> tuple[PlanSlice, SliceResult]:
-    """Write the plan of one slice and what was found. Raises only what is worth another try."""
+    """Write the plan of one slice and what was found; return all that was judged, what only gets a date among it.
+
+    Raises only what is worth another try."""
     run, holds = ticket.run, doors.notes.holds()
     counts: Counter[str] = Counter()
     found = [_of_agent(agent, run, doors, rules, holds, counts) for agent in look.agents]
-    plan = PlanSlice(
+    scored = PlanSlice(
         tenant_id=look.tenant_id,
         name=look.name,
-        items=tuple(item for one in found for item in one.items if item.action is not Action.MOVE_DATE),
+        items=tuple(item for one in found for item in one.items),
         groups=tuple(group for one in found for group in one.groups),
-        stored=sum(one.stored for one in found),
     )
+    planned = tuple(item for item in scored.items if item.action is not Action.MOVE_DATE)
+    plan = scored.model_copy(update={"items": planned})
     doors.files.put(slice_key(run.run_id, "plan", look.tenant_id, look.name), plan)
     result = SliceResult(tenant_id=look.tenant_id, step="look", name=look.name, counts=dict(counts))
     doors.files.put(result_key(run.run_id, "look", look.tenant_id, look.name), result)
-    return plan, result
+    return scored, result
 
 
 def look_of(ticket: SliceTicket, files: NightFiles) -> LookSlice:
@@ -86,10 +88,20 @@ def _of_agent(
         if item.action is Action.MOVE_DATE:
             counts["moved"] += run.may_write and _move(episode, item, run, doors.dates)
     left, groups = grouped(items, episodes, rules)
-    found = _Found(left, groups)
+    found = _Found((*left, *_unread(agent, read)), groups)
     if agent.stored and not {EVERY_AGENT, agent.agent_id} & set(holds):
         found = _with_the_cap(agent.agent_id, found, run, doors, rules)
     return found
+
+
+def _unread(agent: AgentDue, read: Read[Episode]) -> tuple[PlanItem, ...]:
+    """What this release can't read: nobody can judge it, and TTL takes it one day, so it is archived as it lies."""
+    known = {one.run_id for one in read}
+    return tuple(
+        PlanItem(agent_id=agent.agent_id, run_id=run_id, action=Action.EXPIRE, reason=Reason.UNREADABLE, counts=False)
+        for run_id in (agent.run_ids if read.unreadable else ())
+        if run_id not in known
+    )
 
 
 def _still_merged(episodes: Sequence[Episode], store: Episodes) -> list[Episode]:
@@ -132,4 +144,6 @@ def _with_the_cap(agent_id: str, found: _Found, run: LifecycleRun, doors: Examin
     candidates = [one for one in doors.episodes.get_many(rest) if one.run_id not in settled]
     gone = evicted(candidates, over, rules, now=run.now)
     stored = doors.dates.stored_since(agent_id, run.since)
-    return _Found(found.items + gone, found.groups + groups, stored)
+    # Whoever stores above the cap makes room for that; what goes beyond is the night's own doing.
+    made_room = tuple(one.model_copy(update={"counts": False}) for one in gone[:stored])
+    return _Found(found.items + made_room + gone[stored:], found.groups + groups)

@@ -81,7 +81,7 @@ def judged(episode: Episode, rules: NightRules, *, now: int, holds: Collection[s
         score=score_of(episode, rules.decay, now=now),
         decays_at=due,
         expires_at=expiry,
-        counts=_counts(episode, reason, now),
+        counts=_counts(episode, reason, expiry, now),
     )
 
 
@@ -114,10 +114,12 @@ def _failed_long_ago(episode: Episode, rules: RetentionRules, now: int) -> bool:
     return min(began_at(episode), now) + rules.failed_retention_days * DAY_SECONDS <= now
 
 
-def _counts(episode: Episode, reason: Reason, now: int) -> bool:
-    """Whether its removal is the night's own doing: TTL takes what is expired, and a merged one is represented."""
+def _counts(episode: Episode, reason: Reason, expiry: int | None, now: int) -> bool:
+    """Whether its removal is the night's own doing: TTL takes what expires as it was stored, and a merged one is
+    represented."""
     dead = episode.expires_at is not None and episode.expires_at <= now
-    return not dead and reason not in (Reason.EXPIRES_SOON, Reason.MERGED)
+    soon = reason is Reason.EXPIRES_SOON and expiry == episode.expires_at
+    return not dead and not soon and reason is not Reason.MERGED
 
 
 def grouped(

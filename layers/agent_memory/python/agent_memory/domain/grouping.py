@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from agent_memory.domain.errors import CrossTenantError
+from agent_memory.domain.groundedness import ungrounded
+from agent_memory.domain.merge_answers import texts_of
 from agent_memory.domain.models import Episode, EpisodeView
-from agent_memory.domain.ranking import near_identical
+from agent_memory.domain.ranking import Said, alike, said_of
 
 # A transaction marks every source of a merge at once and takes 100 actions; some are for the summary and tombstones.
 MAX_GROUP = 90
@@ -19,17 +21,26 @@ _VIEW = tuple(EpisodeView.model_fields)
 def near_duplicates(episodes: Iterable[Episode]) -> list[tuple[Episode, ...]]:
     """Groups of two and more that say the same, whoever would read them. The first of each stands for the others: the
     most read, then the newest. Pinned ones are in no group."""
-    found: list[tuple[Episode, ...]] = []
+    found: list[list[Episode]] = []
     for members in _apart(episodes):
-        left = sorted(members, key=lambda one: (-one.access_count, -one.ended_at, one.run_id))
-        while left:
-            best, *others = left
-            twins = [one for one in others if near_identical(_view(best), _view(one))][: MAX_GROUP - 1]
-            if twins:
-                found.append((best, *twins))
-            taken = {one.run_id for one in (best, *twins)}
-            left = [one for one in others if one.run_id not in taken]
-    return found
+        led: list[tuple[Said, list[Episode]]] = []
+        for one in sorted(members, key=lambda one: (-one.access_count, -one.ended_at, one.run_id)):
+            said = said_of(_view(one))
+            open_to_it = (group for first, group in led if len(group) < MAX_GROUP and alike(first, said))
+            group = next((group for group in open_to_it if says_as_much(group[0], one)), None)
+            if group is None:
+                led.append((said, [one]))
+            else:
+                group.append(one)
+        found += [group for _, group in led if len(group) > 1]
+    return [tuple(group) for group in found]
+
+
+def says_as_much(kept: Episode, leaving: Episode) -> bool:
+    """Whether *kept* says all that *leaving* does, which nobody can read any more once the archive forgot it: likeness
+    can't tell that one allows what the other forbids, nor that one knows more than its digest shows."""
+    gone, left = ((*texts_of(one), one.digest) for one in (leaving, kept))
+    return set(gone) <= set(left) or ungrounded(gone, [left]) is None
 
 
 def merge_groups(episodes: Iterable[Episode], *, batch_size: int) -> list[tuple[Episode, ...]]:

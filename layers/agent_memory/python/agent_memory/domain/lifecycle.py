@@ -159,7 +159,6 @@ class PlanSlice(Model):
     """What is meant to happen in ONE tenant, of what one look slice showed. Room `plan`; after the blast radius was
     weighed its parts lie in the rooms `expire`, `merge` and `prune`, which the machine's maps list.
 
-    *stored*: how many episodes the agents looked at for their cap have stored since the last night.
     *archive_only*: the tenant is held back, so what expires is archived and nothing is removed by us.
     """
 
@@ -167,7 +166,6 @@ class PlanSlice(Model):
     name: str
     items: tuple[PlanItem, ...] = ()
     groups: tuple[MemoryGroup, ...] = ()
-    stored: int = 0
     archive_only: bool = False
 
 

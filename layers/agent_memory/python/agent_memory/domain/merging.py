@@ -12,7 +12,7 @@ from agent_memory.domain.archive import Archive, ArchiveError, put_away
 from agent_memory.domain.collapsing import survivor_of
 from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RetryableError, UnsupportedLanguageError
 from agent_memory.domain.examining import NightRules, brought_back, judged
-from agent_memory.domain.grouping import mixed
+from agent_memory.domain.grouping import mixed, says_as_much
 from agent_memory.domain.guardrails import Guardrail
 from agent_memory.domain.keys import result_key, slice_key
 from agent_memory.domain.lifecycle import (
@@ -140,7 +140,7 @@ class _Merging:
                 continue
             reason = "gone" if episode is None else self._objection(item, episode)
             if reason or episode is None:
-                yield _done(item, item.action, "gone" if episode is None else "kept", reason)
+                yield _done(item, item.action, self._gone(item) if episode is None else "kept", reason)
             else:
                 members.append(episode)
         yield from self._finish(marked, items)
@@ -151,6 +151,12 @@ class _Merging:
             yield from self._collapse(members, items)
         else:
             yield from self._merge(members, items)
+
+    def _gone(self, item: PlanItem) -> str:
+        """What became of one that is not there: an earlier try of this step may have put it away and not told."""
+        place = (item.agent_id, item.run_id)
+        there = self._doors.archive.holds("episodic", place, night=self._run.run_id)
+        return _left(item) if there else "gone"
 
     def _objection(self, item: PlanItem, episode: Episode) -> str:
         """Why *episode* may not go after all: pinned, on hold, read or changed settings since the plan was made."""
@@ -175,13 +181,24 @@ class _Merging:
             yield from self._replaced(target, group, items)
 
     def _collapse(self, members: Sequence[Episode], items: Mapping[tuple[str, str], PlanItem]) -> Iterator[Done]:
-        seen, *others = members
+        # Who comes first may be another by now than the one that they were all held against.
+        seen, *rest = members
+        others = [one for one in rest if says_as_much(seen, one)]
+        kept = {one.run_id for one in (seen, *others)} if others else set()
+        alone = [one for one in members if one.run_id not in kept]
+        yield from self._kept([items[one.agent_id, one.run_id] for one in alone], "alone")
+        if others:
+            yield from self._into(seen, others, items)
+
+    def _into(
+        self, seen: Episode, others: Sequence[Episode], items: Mapping[tuple[str, str], PlanItem]
+    ) -> Iterator[Done]:
         place = (seen.agent_id, seen.run_id)
         low = items[place].reason is Reason.LOW_RELEVANCE
         survivor = survivor_of(seen, others, self._rules.night, low=low, now=self._run.now)
         written = self._doors.shelf.collapse(survivor, seen, others)
         if written != "stored":
-            yield from self._kept([items[one.agent_id, one.run_id] for one in members], written)
+            yield from self._kept([items[one.agent_id, one.run_id] for one in (seen, *others)], written)
             return
         yield _done(items[place], Action.COLLAPSE, "survived", "near_duplicate")
         yield from self._away(others, items)
@@ -286,8 +303,12 @@ class _Merging:
                 )
                 if removed != "changed":
                     break
-            word = "collapsed" if items[place].action is Action.COLLAPSE else "merged"
-            yield _done(items[place], items[place].action, word if removed in REMOVED else "kept", removed)
+            word = _left(items[place]) if removed in REMOVED else "kept"
+            yield _done(items[place], items[place].action, word, removed)
+
+
+def _left(item: PlanItem) -> str:
+    return "collapsed" if item.action is Action.COLLAPSE else "merged"
 
 
 def _done(item: PlanItem, action: Action, decision: str, reason: str) -> Done:

@@ -48,7 +48,8 @@ def begin(
     if seat is None:
         return None
     last = doors.desk.last()
-    rewriting = last is not None and last.settings_hash != settings
+    # Whoever goes back to the settings before has dates by both.
+    rewriting = last is not None and (last.settings_hash != settings or last.rewriting not in (None, settings))
     run = LifecycleRun(
         night=night_of(seat.now),
         attempt=seat.attempt,
@@ -67,7 +68,7 @@ def begin(
 
 def _approved(settings: str, last: LastNight | None, desk: NightDesk, *, now: int) -> bool:
     """Whether a person agreed to these settings: lately, or when the rewriting that is under way began."""
-    if last is not None and last.rewriting == settings:
+    if last is not None and settings in (last.rewriting, last.settings_hash):
         return True
     return any(approval.settings_hash == settings for approval in desk.approvals(now=now))
 

@@ -60,15 +60,17 @@ def about(*, task: object, task_type: object, domain: object, user_id: object, o
 
 def feedback(context_id: str | None, used: Sequence[str]) -> dict[str, object] | None:
     """Return which of the memories that a recall returned were used, or None when there was no recall."""
-    if isinstance(used, str) or not all(isinstance(memory_id, str) for memory_id in used):
+    if not _listed(used) or not all(isinstance(memory_id, str) for memory_id in used):
         raise RefusedInputError("used", "must be a list of the ids of recalled items")
-    return None if context_id is None else {"context_id": context_id, "used": list(used)}
+    return None if context_id is None else {"context_id": identifier(context_id, "context_id"), "used": list(used)}
 
 
 def result_of(procedure_id: object, succeeded: object) -> dict[str, object] | None:
     """Return how a recalled procedure did, or None when the run names none."""
-    if procedure_id is None:
+    if procedure_id is None and succeeded is None:
         return None
+    if procedure_id is None:
+        raise RefusedInputError("procedure_id", "is required beside procedure_succeeded")
     if succeeded is not None and not isinstance(succeeded, bool):
         raise RefusedInputError("procedure_succeeded", "must be true, false or absent")
     rated = {"procedure_id": identifier(procedure_id, "procedure_id"), "succeeded": succeeded}
@@ -79,12 +81,18 @@ def with_facts(
     artifacts: Mapping[str, object] | None, facts: Sequence[Mapping[str, object]]
 ) -> Mapping[str, object] | None:
     """Return *artifacts* with the facts that the agent itself wants remembered, which may be all there is in them."""
-    if isinstance(facts, str | Mapping) or not all(isinstance(fact, Mapping) for fact in facts):
+    if artifacts is not None and not isinstance(artifacts, Mapping):
+        raise RefusedInputError("artifacts", "must be an object, as docs/events describes it")
+    if not _listed(facts) or not all(isinstance(fact, Mapping) for fact in facts):
         raise RefusedInputError("facts", "must be a list of objects with content and evidence")
     if not facts:
         return artifacts
     made = (artifacts or {}).get("facts")
     return {**(artifacts or {}), "facts": [*(made if isinstance(made, list | tuple) else ()), *facts]}
+
+
+def _listed(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def as_json(value: object, path: tuple[int, ...] = ()) -> object:

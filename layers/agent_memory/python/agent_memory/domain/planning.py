@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from agent_memory.contract import DECAYS_AT
 from agent_memory.domain.keys import room_prefix, slice_key
 from agent_memory.domain.lifecycle import SLICE_ITEMS, AgentDue, FactSlice, LifecycleRun, LookSlice, NightTicket
 from agent_memory.domain.lifecycle_ports import DueIndex, DueKey, DueSource, LastNight, NightFiles, StoredAgents
@@ -87,7 +88,10 @@ def _resumed(work: PlanWork, last: LastNight | None, run: LifecycleRun) -> PlanW
     """Where an earlier night stopped rewriting dates under the same settings."""
     if last is None or last.rewriting != run.settings_hash or last.rewritten is None:
         return work
-    return work.model_copy(update={"shard": last.rewritten["shard"], "after": last.rewritten["after"]})
+    after = last.rewritten["after"]
+    # After missed nights that place is among what is due by now, and a query may not begin outside of its range.
+    passed = isinstance(after, Mapping) and int(str(after[DECAYS_AT])) <= run.now
+    return work.model_copy(update={"shard": last.rewritten["shard"], "after": None if passed else after})
 
 
 def _advanced(work: PlanWork, after: Mapping[str, object] | None, shards: int, rewritten: int) -> PlanWork:

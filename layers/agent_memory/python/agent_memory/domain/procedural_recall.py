@@ -17,6 +17,7 @@ from agent_memory.domain.procedures import (
     PROCEDURAL,
     Procedure,
     ProcedureRules,
+    ProcedureView,
     failing,
     injectable,
     on_trial,
@@ -27,11 +28,14 @@ from agent_memory.domain.procedures import (
 from agent_memory.domain.recall_request import ProcedureRecallRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 
-if TYPE_CHECKING:  # what writes procedures is not what a recall loads
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    # what writes procedures is not what a recall loads
     from agent_memory.domain.procedure_ports import Procedures
 
-# Share of the budget by which the procedures must be there.
-PROCEDURES_BY = 0.9
+# Shares of the budget by which it must be known which procedures there are, and by which they must be read.
+VIEWS_BY, PROCEDURES_BY = 0.8, 0.9
 # Beside a procedure whose results are known, a trial gets a fifth of its share: enough to be judged, and the proven one
 # still serves most runs.
 BESIDE_PROVEN = 0.2
@@ -79,32 +83,69 @@ class ProceduralRecall:
         self._reads = reads
         self._draw = draw
         self._rules = rules
+        self._procedures = procedures
         self._rungs = [started(_offered(procedures, task_type)) for task_type in self._ladder()]
+        self._views = started(lambda: procedures().views()) if self._task_type is None else None
 
     def found(self, vector: Vector | None, model: str) -> FoundProcedure:
         """The procedure to show. *vector*: of the task; needed only when no task type was named."""
+        if self._views is not None:
+            return self._by_meaning(self._views, vector, model)
         rungs = [self._reads.result(rung, PROCEDURES_BY, tier=PROCEDURAL) or Read() for rung in self._rungs]
-        held = [one for rung in rungs for one in rung]
-        comparable = held if self._task_type is not None else [one for one in held if _comparable(one, vector, model)]
-        likeness = {id(one): 1.0 if self._task_type is not None else _cosine(one, vector) for one in comparable}
-        fitting = [one for one in comparable if self._objection(one, likeness[id(one)]) is None]
+        unreadable = sum(rung.unreadable for rung in rungs)
+        considered = self._considered({id(one): (one, 1.0) for rung in rungs for one in rung})
+        return FoundProcedure(
+            memories=tuple(self._remembered(one) for one in considered if one.reason is None),
+            stored=len(considered) + unreadable,
+            explain=tuple(self._explained(one) for one in considered),
+            unreadable=unreadable,
+        )
+
+    def _by_meaning(
+        self, started_views: "Future[Read[ProcedureView]]", vector: Vector | None, model: str
+    ) -> FoundProcedure:
+        """Of all procedures those are read whose task is near enough; the index says which."""
+        views = self._reads.result(started_views, VIEWS_BY, tier=PROCEDURAL) or Read()
+        alike = [(_cosine(view, vector), view) for view in views if _comparable(view, vector, model)]
+        read = self._fetched([view for cosine, view in alike if cosine >= self._rules.floor])
+        # What was edited since it stood in the index may be comparable no more.
+        held = {id(one): (one, _cosine(one, vector)) for one in read if _comparable(one, vector, model)}
+        considered = self._considered(held)
+        far = [(cosine, view) for cosine, view in alike if cosine < self._rules.floor]
+        far.sort(key=lambda one: (-one[0], one[1].procedure_id))
+        return FoundProcedure(
+            memories=tuple(self._remembered(one) for one in considered if one.reason is None),
+            stored=len(views),
+            explain=(
+                *(self._explained(one) for one in considered),
+                *(_too_far(view, cosine) for cosine, view in far),
+            ),
+            unreadable=read.unreadable,
+            skipped_vectors=len(views) - len(alike) if vector is not None else 0,
+        )
+
+    def _fetched(self, views: Sequence[ProcedureView]) -> Read[Procedure]:
+        if not views:
+            return Read()
+        keys = [(view.task_type, view.procedure_id) for view in views]
+        reading = started(lambda: self._procedures().get_many(keys))
+        return self._reads.result(reading, PROCEDURES_BY, tier=PROCEDURAL) or Read()
+
+    def _considered(self, held: Mapping[int, tuple[Procedure, float]]) -> list[Considered]:
+        """What was read, with what speaks against each; the one to show comes first."""
+        likeness = {place: cosine for place, (_, cosine) in held.items()}
+        procedures = [one for one, _ in held.values()]
+        fitting = [one for one in procedures if self._objection(one, likeness[id(one)]) is None]
         chosen = self._chosen(fitting, likeness)
         considered = [
             Considered(one, likeness[id(one)], self._objection(one, likeness[id(one)]) or _passed_over(one, chosen))
-            for one in comparable
+            for one in procedures
         ]
-        considered.sort(key=lambda one: (one.reason is not None, -one.likeness, one.procedure.procedure_id))
-        return FoundProcedure(
-            memories=tuple(self._remembered(one) for one in considered if one.reason is None),
-            stored=len(held) + sum(rung.unreadable for rung in rungs),
-            explain=tuple(self._explained(one) for one in considered),
-            unreadable=sum(rung.unreadable for rung in rungs),
-            skipped_vectors=len(held) - len(comparable) if vector is not None else 0,
-        )
+        return sorted(considered, key=lambda one: (one.reason is not None, -one.likeness, one.procedure.procedure_id))
 
-    def _ladder(self) -> tuple[str | None, ...]:
+    def _ladder(self) -> tuple[str, ...]:
         if self._task_type is None:
-            return (None,)
+            return ()
         return tuple(dict.fromkeys((self._task_type, *self._rules.aliases.get(self._task_type, ()))))
 
     def _objection(self, one: Procedure, likeness: float) -> str | None:
@@ -119,8 +160,7 @@ class ProceduralRecall:
     def _chosen(self, fitting: Sequence[Procedure], likeness: Mapping[int, float]) -> Procedure | None:
         """The first task type, from the most specific or nearest one on, that has a procedure for this run."""
         nearest = sorted(fitting, key=lambda one: (-likeness[id(one)], one.procedure_id))
-        ladder = [one for one in self._ladder() if one is not None]
-        for task_type in ladder or dict.fromkeys(one.task_type for one in nearest):
+        for task_type in self._ladder() or dict.fromkeys(one.task_type for one in nearest):
             group = [one for one in fitting if one.task_type == task_type]
             chosen = choose(group, draw=self._draw, rules=self._rules.rules)
             if chosen is not None:
@@ -197,7 +237,7 @@ def drawn(procedure_id: str, draw: str) -> float:
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 
-def _offered(procedures: Callable[[], "Procedures"], task_type: str | None) -> Callable[[], Read[Procedure]]:
+def _offered(procedures: Callable[[], "Procedures"], task_type: str) -> Callable[[], Read[Procedure]]:
     return lambda: procedures().offered(task_type)
 
 
@@ -217,12 +257,24 @@ def _passed_over(one: Procedure, chosen: Procedure | None) -> str | None:
     return "not_drawn" if chosen is None else "another_is_shown"
 
 
-def _comparable(one: Procedure, vector: Vector | None, model: str) -> bool:
+def _too_far(view: ProcedureView, cosine: float) -> dict[str, object]:
+    return {
+        "id": view.procedure_id,
+        "tier": PROCEDURAL,
+        "score": round(cosine, 4),
+        "passes": False,
+        "reason": "below_floor",
+        "state": view.state.value,
+        "task_type": view.task_type,
+    }
+
+
+def _comparable(one: Procedure | ProcedureView, vector: Vector | None, model: str) -> bool:
     same_space = vector is not None and one.task_vector is not None and one.embedding_model == model
     return same_space and vector is not None and one.task_vector is not None and one.task_vector.shape == vector.shape
 
 
-def _cosine(one: Procedure, vector: Vector | None) -> float:
+def _cosine(one: Procedure | ProcedureView, vector: Vector | None) -> float:
     if vector is None or one.task_vector is None:
         return 0.0
     cosine = float(np.dot(one.task_vector, vector))

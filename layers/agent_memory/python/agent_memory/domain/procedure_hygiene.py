@@ -32,11 +32,27 @@ _TO_AGENTS = re.compile(
     r"|^(?:system|assistant|ai) ?:",
     re.I,
 )
+# Of these, what no work of any trade says. The rest goes to the reviewer with a warning: "check that you are now
+# connected", "update the instructions for the AI gateway".
+_ORDERS = re.compile(
+    r"\b(?:ignore|disregard|forget|override) (?:\w+ ){0,3}(?:previous|prior|above|earlier|your|system|safety) "
+    r"(?:\w+ ){0,2}(?:instructions?|prompts?|guidelines?|guardrails?)\b"
+    r"|\b(?:ignore|disregard|forget|override) (?:\w+ ){0,3}your (?:\w+ ){0,2}rules?\b"
+    rf"|\b(?:notes?|messages?|instructions?|attention|dear|hey)(?: to| for)?(?: the| all| any)* (?:ai|llm)"
+    rf"(?: {_AGENTS}\b|s?:)"
+    rf"|\b(?:attention|dear),? (?:all )?(?:ai )?{_AGENTS}\b"
+    r"|\byou are (?:now (?:an?|the)\b|an? (?:ai|assistant|language model)\b)"
+    r"|\b(?:reveal|print|repeat|show|leak|output|send|follow) (?:\w+ ){0,3}(?:system|developer) prompt\b"
+    r"|^(?:system|assistant|ai) ?:",
+    re.I,
+)
 # Plausible in a procedure, and what an attacker would want in one.
 _DOUBTFUL = re.compile(
     r"\bwithout (?:\w+ ){0,3}(?:review|approval|consent|confirmation|verif\w+|asking|telling|permission)\b"
     r"|\b(?:do not|never) (?:tell|inform|mention|reveal|ask|log|report)\b"
-    r"|\b(?:disable|skip|bypass|turn off) (?:\w+ ){0,3}(?:audit\w*|logs?|logging|alarms?|alerts?|checks?|review)\b",
+    r"|\b(?:disable|skip|bypass|turn off) (?:\w+ ){0,3}(?:audit\w*|logs?|logging|alarms?|alerts?|checks?|review)\b"
+    r"|\b(?:everything|whatever|what) (?:you were told|you are told|the (?:tool|page|document|e-?mail)\b.{0,20} says)\b"
+    r"|\b(?:curl|wget)\b.*\| *(?:sudo )?(?:ba|z)?sh\b",
     re.I,
 )
 _REDACTED = re.compile(r"\[[A-Z][A-Z_]{2,40}\]")
@@ -74,13 +90,15 @@ def _refusal(title: str, steps: tuple[str, ...]) -> str | None:
     texts = (title, *steps)
     if any(map(quotes_memory, texts)):
         return "memory_quoted_back"
-    return "instruction" if any(_TO_AGENTS.search(_spoken(text)) for text in texts) else None
+    return "instruction" if any(_ORDERS.search(_spoken(text)) for text in texts) else None
 
 
 def _warnings(title: str, steps: Iterable[str]) -> Iterator[str]:
     texts = [_spoken(text) for text in (title, *steps)]
     if any(map(_DOUBTFUL.search, texts)):
         yield "doubtful_step"
+    if any(map(_TO_AGENTS.search, texts)):
+        yield "speaks_to_agents"
     if any(map(_REDACTED.search, texts)):
         yield "redacted"
 

@@ -1,10 +1,11 @@
 """What the rules of procedures need from the world. aws/procedures.py fulfils it."""
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from agent_memory.domain.models import Model
 from agent_memory.domain.ports import Read
-from agent_memory.domain.procedures import Procedure, ProcedureState, ProposalEvidence, Wording
+from agent_memory.domain.procedures import Procedure, ProcedureState, ProcedureView, ProposalEvidence, Wording
 
 ProposalWritten = Literal["written", "conflict", "duplicate", "erased"]
 """conflict: somebody else proposed or decided; read it again. duplicate: this run has proposed."""
@@ -78,6 +79,12 @@ class Procedures(Protocol):
     def offered(self, task_type: str | None = None) -> Read[Procedure]:
         """Every approved or established procedure of the tenant (of *task_type*), read consistently. Whether it may
         be shown is `injectable`'s word."""
+
+    def views(self) -> Read[ProcedureView]:
+        """What `offered` holds for the whole tenant, as far as a comparison with a task needs it."""
+
+    def get_many(self, keys: Sequence[tuple[str, str]]) -> Read[Procedure]:
+        """The procedures of these (task_type, procedure_id), read consistently, without those that are gone."""
 
     def save(self, procedure: Procedure, *, former: Wording | None = None) -> bool:
         """Write a transition of what was read, with the words that it replaces. False when anything else was written

@@ -117,7 +117,9 @@ def _announced(
     decided: ProposalDecided, procedure: Procedure, doors: ProposeDoors, rules: ProposeRules
 ) -> ProposalDecided:
     # After the write: a notice that is lost with its function comes with the retry, which finds the run counted.
-    told = announce(procedure, doors.publish, environment=rules.environment)
+    # And not for each of two hundred runs: one by one they raise its place in the queue.
+    doubled = procedure.evidence & (procedure.evidence - 1) == 0
+    told = doubled and announce(procedure, doors.publish, environment=rules.environment)
     return decided.model_copy(update={"announced": told, "evidence": procedure.evidence})
 
 
@@ -169,10 +171,14 @@ class _Proposal:
             if waiting >= MAX_WAITING:
                 return ProposalDecided(decision="refused", reason="queue_full"), "refused"
             return self._write(seen, self._opened(), opens=True), "proposed"
-        if known.evidence >= MAX_EVIDENCE:
+        if known.evidence >= MAX_EVIDENCE and not self._unknown_to(known):
             enough = ProposalDecided(decision="enough_seen", procedure_id=known.procedure_id, evidence=known.evidence)
             return enough, "enough_seen"
         return self._write(seen, merge_evidence(known, self._claim.agent_id), opens=False), _WORDS[known.state]
+
+    def _unknown_to(self, known: Procedure) -> bool:
+        """Whether the run's agent is to be noted, however many proposed it: it may not approve its own proposal."""
+        return self._claim.agent_id not in known.proposers and len(known.proposers) < MAX_PROPOSERS
 
     def _same(self, procedures: Sequence[Procedure]) -> Procedure | None:
         """The procedure that means the same. A person's no weighs most, then what is in use; the oldest of equals."""

@@ -1,13 +1,21 @@
 """What a reviewer does to procedures: look, approve, reject, edit, retire, pin. Each decision on what is stored now."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from agent_memory.domain import procedure_transitions as transitions
-from agent_memory.domain.errors import RefusedInputError, StoreBusyError, UnsupportedLanguageError
+from agent_memory.domain.errors import ModelAnswerError, RefusedInputError, StoreBusyError, UnsupportedLanguageError
 from agent_memory.domain.models import Model, Vector
 from agent_memory.domain.ports import Embedder
-from agent_memory.domain.procedure_hygiene import Proposed, cleaned_procedure
+from agent_memory.domain.procedure_hygiene import (
+    MAX_CHARACTERS,
+    MAX_STEP,
+    MAX_STEPS,
+    MAX_TITLE,
+    Proposed,
+    cleaned_procedure,
+)
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.procedure_proposal import MAX_EMBEDDED, procedure_text
@@ -35,6 +43,17 @@ NEXT: Final[Mapping[str, str]] = {
     "edited": "it waits for approval again, under its new hash",
     "approved": "runs are offered it from now on",
     "rejected": "no run is offered it, and proposals that mean the same are counted here",
+}
+
+
+# What words must be to be kept, by the code that refuses them.
+WORDS: Final[Mapping[str, str]] = {
+    "no_title": "a procedure has a title",
+    "no_steps": "a procedure has at least one step",
+    "too_many_steps": f"at most {MAX_STEPS} steps; make two procedures of it",
+    "too_long": f"title, step and all together have at most {MAX_TITLE}, {MAX_STEP} and {MAX_CHARACTERS} characters",
+    "memory_quoted_back": "no words of a memory context; say what is to be done",
+    "instruction": "no orders about an agent's own instructions; say what is to be done",
 }
 
 
@@ -115,7 +134,10 @@ def _verdict(
 def _edited(known: Procedure, request: ReviewRequest, reviewer: Reviewer, doors: ReviewDoors, now: int) -> Verdict:
     words = _words(known, request)
     embedder = doors.embedder()
-    vector: Vector | None = embedder.embed(procedure_text(words.title, words.steps)[:MAX_EMBEDDED])
+    vector: Vector | None = None
+    # Not every text can be embedded: then the words alone tell whether a run proposes the same.
+    with suppress(ModelAnswerError, RefusedInputError):
+        vector = embedder.embed(procedure_text(words.title, words.steps)[:MAX_EMBEDDED])
     verdict = transitions.edit(
         known,
         reviewer,
@@ -124,7 +146,7 @@ def _edited(known: Procedure, request: ReviewRequest, reviewer: Reviewer, doors:
         expected_sha256=request.steps_sha256,
         now=now,
         vector=vector,
-        embedding_model=embedder.model,
+        embedding_model=known.embedding_model if vector is None else embedder.model,
         why=request.reason,
     )
     if verdict.procedure is None:
@@ -138,7 +160,10 @@ def _words(known: Procedure, request: ReviewRequest) -> Proposed:
     title = known.title if request.title is None else request.title
     words = cleaned_procedure(title, known.steps if request.steps is None else request.steps)
     if words.refusal is not None:
-        raise RefusedInputError("title" if words.refusal == "no_title" else "steps", f"can't be kept: {words.refusal}")
+        raise RefusedInputError(
+            "title" if words.refusal == "no_title" else "steps",
+            f"can't be kept: {words.refusal} ({WORDS[words.refusal]})",
+        )
     return words
 
 

@@ -3,6 +3,8 @@
 from agent_memory.domain.models import Vector
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.procedures import (
+    MAX_HISTORY,
+    MAX_PROPOSERS,
     OFFERED,
     Approval,
     Procedure,
@@ -60,11 +62,11 @@ def approve(
     """
     if expected_sha256 != procedure.steps_sha256:
         return _refused("changed")
-    if reviewer.by in {*procedure.proposers, procedure.proposed_by[0]}:
+    if own_proposal(procedure, reviewer):
         return _refused("own_proposal")
     if procedure.state is ProcedureState.RETIRED:
         return _refused("retired")
-    if procedure.state is ProcedureState.REJECTED and reviewer.kind == "agent":
+    if procedure.state is ProcedureState.REJECTED and overruled(procedure, reviewer):
         return _refused("persons_decision")
     held = procedure.approval
     in_force = procedure.state in OFFERED and held is not None and held.steps_sha256 == expected_sha256
@@ -141,8 +143,18 @@ def pin(procedure: Procedure, reviewer: Reviewer, *, pinned: bool, now: int, why
 
 def overruled(procedure: Procedure, reviewer: Reviewer) -> bool:
     """Whether an agent would undo what a person decided."""
-    decided = (change.kind for change in reversed(procedure.history) if change.what in _DECISIONS)
-    return reviewer.kind == "agent" and next(decided, "agent") == "person"
+    # Of a full history the entries after the first are gone, and with them maybe a person's decision.
+    full = len(procedure.history) >= MAX_HISTORY
+    ended = procedure.state in {ProcedureState.REJECTED, ProcedureState.RETIRED}
+    decided = (change.kind for change in reversed(procedure.history[int(full) :]) if change.what in _DECISIONS)
+    unknown = "person" if full or ended else "agent"
+    return reviewer.kind == "agent" and next(decided, unknown) == "person"
+
+
+def own_proposal(procedure: Procedure, reviewer: Reviewer) -> bool:
+    """Whether the reviewer may be one of those that proposed it: more of them than are kept may be anybody."""
+    many = len(procedure.proposers) >= MAX_PROPOSERS
+    return reviewer.by in {*procedure.proposers, procedure.proposed_by[0]} or (reviewer.kind == "agent" and many)
 
 
 _DECISIONS = frozenset({"approved", "rejected", "edited", "retired"})

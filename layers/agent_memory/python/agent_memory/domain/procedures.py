@@ -130,6 +130,16 @@ class Procedure(Model):
         return steps_hash(self.title, self.steps)
 
 
+class ProcedureView(Model):
+    """What of a procedure is compared with a task before the procedure itself is read."""
+
+    task_type: str
+    procedure_id: str
+    state: ProcedureState
+    task_vector: Vector | None = None
+    embedding_model: str | None = None
+
+
 class ProposalEvidence(Model):
     """One run that proposed the procedure. *steps*: in its own words, which may be others than the procedure's.
 

@@ -88,9 +88,13 @@ def _apply(
 ) -> tuple[str, str]:
     """The word for what came of one item, and why. The copy is made before the item is judged again, so that a pin
     set after the judgement makes the removal fail."""
-    snapshot = doors.shelf.snapshot((item.agent_id, item.run_id))
+    place = (item.agent_id, item.run_id)
+    snapshot = doors.shelf.snapshot(place)
     if snapshot is None:
-        return "gone", item.reason.value
+        return _gone(item, part, doors.archive.holds("episodic", place, night=run.run_id)), item.reason.value
+    if item.reason is Reason.UNREADABLE:
+        keep(snapshot, doors.archive, night=run.run_id, reason=item.reason.value, now=run.now)
+        return "archived", item.reason.value
     episode = doors.episodes.get(item.agent_id, item.run_id)
     if episode is None:
         return "gone", item.reason.value
@@ -103,9 +107,15 @@ def _apply(
     if part.archive_only:
         return "archived", item.reason.value
     if now_so.reason is Reason.EXPIRES_SOON:
-        return _archived_until_it_expires(episode, doors.dates)
+        return _archived_until_it_expires(episode, now_so.expires_at, doors.dates)
     removed = doors.shelf.remove(snapshot)
     return ("kept" if removed in ("changed", "pinned") else removed), _why(item, removed)
+
+
+def _gone(item: PlanItem, part: PlanSlice, archived: bool) -> str:
+    """What became of one that is not there: an earlier try of this very step may have done its work and not told."""
+    only_archived = part.archive_only or item.reason in (Reason.EXPIRES_SOON, Reason.UNREADABLE)
+    return "gone" if not archived else "archived" if only_archived else "removed"
 
 
 def _represented(episode: Episode, doors: PruneDoors) -> bool:
@@ -132,9 +142,8 @@ def _still(planned: PlanItem, now_so: PlanItem, episode: Episode) -> bool:
     return now_so.action in (Action.PRUNE, Action.EXPIRE)
 
 
-def _archived_until_it_expires(episode: Episode, dates: EpisodeDates) -> tuple[str, str]:
-    """TTL takes it; if TTL is late, the night after does."""
-    expiry = episode.expires_at
+def _archived_until_it_expires(episode: Episode, expiry: int | None, dates: EpisodeDates) -> tuple[str, str]:
+    """TTL takes it when it expires by today's settings; if TTL is late, the night after does."""
     if expiry is not None:
         dates.move(episode.agent_id, episode.run_id, seen=episode.decays_at, decays_at=expiry, expires_at=expiry)
     return "archived", Reason.EXPIRES_SOON.value

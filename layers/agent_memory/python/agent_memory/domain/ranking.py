@@ -134,7 +134,7 @@ def _preference(candidate: Candidate) -> tuple[bool, int, tuple[str, str]]:
     return candidate.view.outcome is not Outcome.COMPLETED, -candidate.view.ended_at, candidate.key
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
     """What an episode says, as near-identity compares it."""
 
     view: EpisodeView
@@ -144,11 +144,11 @@ class _Said(NamedTuple):
 
 def collapse(candidates: Sequence[Candidate], *, limit: int) -> tuple[Shown, ...]:
     """Return the first *limit* of *candidates* (best first), each with the number of near-identical ones it covers."""
-    kept: list[tuple[Candidate, _Said]] = []
+    kept: list[tuple[Candidate, Said]] = []
     similar: list[int] = []
     for candidate in candidates:
-        said = _said(candidate.view)
-        twin = next((i for i, (_, other) in enumerate(kept) if _alike(other, said)), None)
+        said = said_of(candidate.view)
+        twin = next((i for i, (_, other) in enumerate(kept) if alike(other, said)), None)
         if twin is not None:
             similar[twin] += 1
         elif len(kept) < limit:
@@ -157,21 +157,17 @@ def collapse(candidates: Sequence[Candidate], *, limit: int) -> tuple[Shown, ...
     return tuple(Shown(candidate=c, similar=count) for (c, _), count in zip(kept, similar, strict=True))
 
 
-def _said(view: EpisodeView) -> _Said:
+def said_of(view: EpisodeView) -> Said:
+    """What *view* says, taken apart once for many comparisons."""
     words = frozenset(tokens(_text(view)))
-    return _Said(view, words, frozenset(word for word in words if is_id(word) or word.isdigit()))
-
-
-def near_identical(one: EpisodeView, other: EpisodeView) -> bool:
-    """Whether a reader would find the same in both."""
-    return _alike(_said(one), _said(other))
+    return Said(view, words, frozenset(word for word in words if is_id(word) or word.isdigit()))
 
 
 def near_identical_groups(views: Sequence[EpisodeView]) -> list[list[EpisodeView]]:
     """Groups of two and more of *views* whose first each of the others is near-identical to."""
-    groups: list[tuple[_Said, list[EpisodeView]]] = []
-    for said in map(_said, views):
-        twin = next((members for first, members in groups if _alike(first, said)), None)
+    groups: list[tuple[Said, list[EpisodeView]]] = []
+    for said in map(said_of, views):
+        twin = next((members for first, members in groups if alike(first, said)), None)
         if twin is None:
             groups.append((said, [said.view]))
         else:
@@ -179,7 +175,7 @@ def near_identical_groups(views: Sequence[EpisodeView]) -> list[list[EpisodeView
     return [members for _, members in groups if len(members) > 1]
 
 
-def _alike(one: _Said, other: _Said) -> bool:
+def alike(one: Said, other: Said) -> bool:
     """The same outcome, the same numbers and ids; and the same words, or most of them and the same meaning."""
     if one.view.outcome is not other.view.outcome or one.names != other.names:
         return False

@@ -3,7 +3,8 @@
 Nothing comes back that was erased since: the shelves hold every memory against the tombstones of its users.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from agent_memory.domain.archive import Archive, Archived, ArchiveError, Lease, PutBack, Shelf, Tier, fullest, put_away
@@ -19,7 +20,7 @@ ROOM = "rollback"
 PROGRESS = "progress/rollback"
 ROLLED_BACK = "rolled_back"
 # Copies of what the run did not remove: TTL does, days later; and of what a rollback itself put away.
-NOT_REMOVED = frozenset({"expires_soon", ROLLED_BACK})
+NOT_REMOVED = frozenset({"expires_soon", "unreadable", ROLLED_BACK})
 MEMORY_RULE = "must be AGENT/RUN of an episode or the id of a fact, f- and 32 hex digits"
 Decision = Literal["restored", "present", "erased", "too_old", "not_found", "failed"]
 
@@ -91,10 +92,19 @@ def place_of(memory_id: str) -> tuple[Tier, tuple[str, str]]:
 def restore_memory(memory_id: str, doors: RestoreDoors, rules: RestoreRules, *, now: int) -> Restored:
     """Bring the latest archived state of one memory back. Raises RefusedInputError for what is no memory's id."""
     tier, place = place_of(memory_id)
-    last = fullest(doors.archive.get(key) for key in doors.archive.of_memory(tier, place))
+    keys = list(doors.archive.of_memory(tier, place))
+    last = fullest(_whole(keys, doors.archive))
     if last is None:
-        return Restored(memory_id=memory_id, tier=tier, decision="not_found")
+        decision: Decision = "failed" if keys else "not_found"
+        return Restored(memory_id=memory_id, tier=tier, decision=decision, reason="archive" if keys else "")
     return _restored(last, doors, rules, now)
+
+
+def _whole(keys: Iterable[str], archive: Archive) -> Iterator[Archived]:
+    """Those of several copies that can be read: one that is damaged must not stand in the way of the others."""
+    for key in keys:
+        with suppress(ArchiveError):
+            yield archive.get(key)
 
 
 def restore_run(

@@ -4,7 +4,6 @@ from agent_memory.domain.models import Model, Outcome
 
 DAY_SECONDS = 86_400
 HOUR_SECONDS = 3_600
-ARCHIVE_BEFORE_EXPIRY_DAYS = 3
 # An event can be delivered again from a dead letter queue or a client's outbox long after its episode is gone.
 LEDGER_GRACE_DAYS = 30
 
@@ -17,7 +16,7 @@ class RetentionRules(Model):
 
     memory_ttl_days: int = 90
     summary_ttl_days: int = 45
-    archive_before_expiry_hours: int = ARCHIVE_BEFORE_EXPIRY_DAYS * 24
+    archive_before_expiry_hours: int = 72
     failed_retention_days: int = 7
     parked_days: int = 30
     transcript_days: int = 3

@@ -133,7 +133,9 @@ def weighed_tenant(
     if run.changed and removed:
         return plan.model_copy(update={"held": "changed_settings"})
     share = allowed_share(run, rules)
-    approved = max((a.removed.get(tenant_id, 0) for a in approvals if a.settings_hash == run.settings_hash), default=0)
+    # A word counts once: a night that completed since has done what it allowed.
+    valid = (one for one in approvals if one.settings_hash == run.settings_hash and one.at >= run.since)
+    approved = max((one.removed.get(tenant_id, 0) for one in valid), default=0)
     # So few are within the share of any store that the rule applies to.
     if removed - approved <= rules.share * rules.begin:
         return plan
@@ -163,12 +165,10 @@ def _counts(slices: Iterable[PlanSlice]) -> dict[str, int]:
 
 
 def _removed(slices: Sequence[PlanSlice]) -> int:
-    """Memories that would be gone. Evictions count only beyond what was stored since the last night."""
+    """Memories that would be gone. Of the evictions only those count that go beyond what their agent has stored."""
     removed = 0
     for one in slices:
-        leaving = [item for item in one.items if item.action in REMOVING and item.counts]
-        evictions = sum(item.action is Action.EVICT for item in leaving)
-        removed += len(leaving) - min(evictions, one.stored)
+        removed += sum(item.action in REMOVING and item.counts for item in one.items)
         for group in one.groups:
             survivors = 1 if group.action is Action.COLLAPSE else 0
             removed += len(group.items) - survivors

@@ -2,7 +2,7 @@
 
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -12,11 +12,12 @@ from langgraph.runtime import Runtime
 
 from agent_memory.client import AgentMemory, Recall
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
-from agent_memory.domain.keys import label
+from agent_memory.domain.keys import label, user_identity
 from agent_memory.domain.models import Outcome
+from agent_memory.domain.working_memory import CEILING
 from agent_memory.langgraph.compression import WorkingMemory
 from agent_memory.langgraph.distilling import agent_artifacts
-from agent_memory.langgraph.state import Kept, RunRecord, holds_messages_only, kept_in, messages_in
+from agent_memory.langgraph.state import Kept, RunRecord, is_reduced, kept_in, messages_in
 from agent_memory.langgraph.tools import langchain_tools
 from agent_memory.langgraph.turns import (
     asked_from,
@@ -25,6 +26,7 @@ from agent_memory.langgraph.turns import (
     is_same_run,
     of_the_run,
     order_of,
+    reaches_back,
     said_in,
     task_of,
 )
@@ -34,7 +36,9 @@ Value = TypeVar("Value")
 Given: TypeAlias = Value | Callable[[Any, Runtime[Any]], Value]
 Used = Callable[[Sequence[str], Sequence[BaseMessage]], Sequence[str]]
 NOT_RECALLED, NOT_HANDED_OVER = "memory was not recalled", "the run was not handed over to memory"
+NOT_REDUCED = "long runs are not compressed: the messages need the reducer add_messages, which gives each an id"
 RULES_FROM = 10
+LABELS = ("task_type", "domain")
 _SUCCEEDED = {Outcome.COMPLETED: True, Outcome.FAILED: False}
 
 
@@ -71,10 +75,10 @@ class MemoryNodes:
         self._working_memory = WorkingMemory() if working_memory is True else working_memory or None
         self._recommended: WorkingMemory | None = None
         self._about = {"task_type": task_type, "domain": domain, "user_id": user_id}
-        for name in ("task_type", "domain"):
+        for name in LABELS:
             if isinstance(value := self._about[name], str):
                 label(value, name)
-        self._outcome = outcome
+        self._outcome: Given[Outcome | str | None] = outcome if callable(outcome) else _outcome(outcome)
         self._prefetched = prefetched
         self._limits = dict(limits or {})
         self._used = used
@@ -116,7 +120,7 @@ class MemoryNodes:
 
         Example: `ToolNode([*tools, *nodes.tools()])`
         """
-        return langchain_tools(self.memory, self._said)
+        return langchain_tools(self.memory, self._about_now)
 
     def _guarded(self, what: str, work: Callable[[], Value | None]) -> Value | None:
         try:
@@ -137,28 +141,32 @@ class MemoryNodes:
             return None
         if before and not before.run.ended:
             # It broke off, and something else was asked: what there is of it is handed over as it stands.
-            self._guarded(NOT_HANDED_OVER, lambda: self._handed_over(before, messages[:start], state, runtime, None))
+            self._guarded(NOT_HANDED_OVER, lambda: self._handed_over(before, messages[:start], _begun_as(before.run)))
         asked = asked_from(messages, start)
         run = RunRecord(
             run_id=f"r-{uuid.uuid4()}",
             task=task_of(messages, start),
             task_ids=tuple(message.id for message in asked if message.id),
             first_id=(asked or messages[start:])[0].id,
+            about=self._guarded(NOT_RECALLED, lambda: self._said(None, state, runtime)),
         )
         # The record stands whatever the recall does: a run that recalled nothing is handed over all the same.
         found = Recall()
-        if run.task:
+        if run.task and run.about is not None:
             found = self._guarded(NOT_RECALLED, lambda: self._recalled(run, state, runtime)) or found
         return Kept(run=run.model_copy(update=_recalled_fields(found))).update(self.owner)
 
     def _recalled(self, run: RunRecord, state: Any, runtime: Runtime[Any]) -> Recall:
-        ids = {"context_id": _given(self._prefetched, state, runtime), "run_id": run.run_id}
-        return self.memory.recall(run.task, **self._said(state, runtime), **ids, **self._limits)
+        asked: dict[str, Any] = dict(run.about or {}) | {"run_id": run.run_id}
+        asked["context_id"] = self._guarded(
+            "the id of its prefetch could not be told", lambda: _given(self._prefetched, state, runtime)
+        )
+        return self.memory.recall(run.task, **asked, **self._limits)
 
     def _compressed(self, state: Any) -> dict[str, Any] | None:
-        if self._working_memory is None or not holds_messages_only(state):
-            return None
         messages, kept = messages_in(state), kept_in(state, self.owner)
+        if self._working_memory is None or not self._takes_removal(state, len(messages)):
+            return None
         going_on = kept if kept and not kept.run.ended else None
         done = self._rules(self._working_memory, messages).compressed(
             messages, pinned=going_on.run.task_ids if going_on else ()
@@ -166,11 +174,20 @@ class MemoryNodes:
         if done is None:
             return None
         update: dict[str, Any] = {"messages": done.update}
-        if going_on and self._whole_run:
+        if going_on and (
+            # A summary that tells of earlier runs as well must not be handed over as what this one saw.
+            self._whole_run or going_on.removed or reaches_back(messages, done.messages, going_on.run)
+        ):
             own = of_the_run(done.removed, messages, going_on.run)
             run = going_on.run.model_copy(update={"order": order_of(messages, going_on.run)})
             update |= Kept(run=run, removed=(*going_on.removed, *own)).update(self.owner)
         return update
+
+    def _takes_removal(self, state: Any, length: int) -> bool:
+        """Whether messages can be taken out of the list. Elsewhere it grows, and somebody should know."""
+        if not is_reduced(state) and length >= CEILING:
+            warnings.warn(NOT_REDUCED, RuntimeWarning, stacklevel=5)
+        return is_reduced(state)
 
     def _rules(self, wanted: WorkingMemory, messages: Sequence[BaseMessage]) -> WorkingMemory:
         """Working memory under the deployment's rules. They are asked for once, by the first run that gets so long that
@@ -185,26 +202,21 @@ class MemoryNodes:
         messages, kept = messages_in(state), kept_in(state, self.owner)
         if kept is None or kept.run.ended or not messages:
             return None
-        self._handed_over(kept, messages, state, runtime, self._outcome)
+        outcome = self._guarded(
+            "its outcome could not be told", lambda: _outcome(_given(self._outcome, state, runtime))
+        )
+        self._handed_over(kept, messages, self._said(kept.run, state, runtime), outcome)
         return Kept(run=_closed(kept.run, messages)).update(self.owner)
 
     def _handed_over(
-        self,
-        kept: Kept,
-        messages: Sequence[BaseMessage],
-        state: Any,
-        runtime: Runtime[Any],
-        ended_as: Given[Outcome | str | None],
+        self, kept: Kept, messages: Sequence[BaseMessage], about: Mapping[str, Any], outcome: Outcome | None = None
     ) -> None:
         run, said = kept.run, said_in(messages, kept)
-        about, outcome = self._said(state, runtime), _outcome(_given(ended_as, state, runtime))
         artifacts = self._artifacts(run, said, about["task_type"], outcome)
         made = artifacts.get("outcome") if artifacts else None
         result = outcome or (Outcome(made) if isinstance(made, str) and made in Outcome.__members__ else None)
-        rated: dict[str, Any] = {
-            "procedure_id": run.procedure_id,
-            "procedure_succeeded": _SUCCEEDED.get(result) if result else None,
-        }
+        succeeded = _SUCCEEDED.get(result) if result and run.procedure_id else None
+        rated: dict[str, Any] = {"procedure_id": run.procedure_id, "procedure_succeeded": succeeded}
         self.memory.end_run(
             run.run_id,
             messages=said,
@@ -212,7 +224,7 @@ class MemoryNodes:
             task=run.task or None,
             **about,
             context_id=run.context_id,
-            used=list(self._used(run.item_ids, said)),
+            used=self._guarded("what it used could not be told", lambda: _ids(self._used(run.item_ids, said))) or (),
             artifacts=artifacts,
             **(rated | dict(noted_in(said))),
         )
@@ -228,8 +240,25 @@ class MemoryNodes:
             warnings.warn(f"the run was not distilled here ({type(error).__name__})", RuntimeWarning, stacklevel=4)
             return None
 
-    def _said(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        return {name: _given(value, state, runtime) for name, value in self._about.items()}
+    def _said(self, run: RunRecord | None, state: Any, runtime: Runtime[Any]) -> dict[str, str | None]:
+        """What the program says of *run*, None for one that begins. It stays its user's who began it, whoever resumes
+        it; a label that can't be told does not cost the run."""
+        known = (run.about if run else None) or {}
+        user = known.get("user_id") or user_identity(_given(self._about["user_id"], state, runtime))
+        return {"user_id": user} | {name: self._label(name, state, runtime) or known.get(name) for name in LABELS}
+
+    def _label(self, name: str, state: Any, runtime: Runtime[Any]) -> str | None:
+        def told() -> str | None:
+            value = _given(self._about[name], state, runtime)
+            return None if value is None else label(value, name)
+
+        return self._guarded(f"its {name} could not be told", told)
+
+    def _about_now(self, state: Any, runtime: Any) -> dict[str, str | None] | None:
+        """The same for the tools of a run under way; None when it can't be told."""
+        kept = kept_in(state, self.owner)
+        run = kept.run if kept and not kept.run.ended else None
+        return self._guarded(NOT_RECALLED, lambda: self._said(run, state, runtime))
 
 
 def with_context(system: SystemMessage | None, context: str) -> SystemMessage | None:
@@ -253,6 +282,21 @@ def _outcome(value: object) -> Outcome | None:
     if value not in Outcome.__members__:
         raise RefusedInputError("outcome", f"must be one of {', '.join(Outcome)}")
     return Outcome(str(value))
+
+
+def _ids(used: object) -> list[str]:
+    found = list(used) if isinstance(used, Iterable) and not isinstance(used, str) else [None]
+    ids = [one for one in found if isinstance(one, str)]
+    if len(ids) < len(found):
+        raise RefusedInputError("used", "must be a list of the ids of recalled items")
+    return ids
+
+
+def _begun_as(run: RunRecord) -> Mapping[str, str | None]:
+    """What a run that broke off was about: who runs the thread now may be somebody else."""
+    if run.about is None:
+        raise AgentMemoryError("whose run it was could not be told when it began")
+    return run.about
 
 
 def _recalled_fields(found: Recall) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What memory keeps in a graph's state: one record per agent, so that agents of two tenants never read each other's."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
@@ -10,12 +12,14 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from agent_memory.domain.models import Model
+from agent_memory.domain.outgoing import as_json
 
 KEY = "agent_memory"
 
 
 class RunRecord(Model):
-    """A run as its thread remembers it. *task_ids*: messages that asked for it; *first_id*: where it begins. *context*
+    """A run as its thread remembers it. *task_ids*: messages that asked for it; *first_id*: where it begins. *about*:
+    its user_id, task_type and domain, None when its user could not be told; gone when it has ended. *context*
     is what memory said, kept until the run ends. *order*: ids of its messages as they came, once some were taken out
     of the list. *last_id*: the newest message when it ended; None: it goes on."""
 
@@ -23,6 +27,7 @@ class RunRecord(Model):
     task: str = ""
     task_ids: tuple[str, ...] = ()
     first_id: str | None = None
+    about: Mapping[str, str | None] | None = None
     context: str = ""
     context_id: str | None = None
     item_ids: tuple[str, ...] = ()
@@ -80,16 +85,26 @@ def kept_in(state: object, owner: str) -> Kept | None:
 
 
 def messages_in(state: object) -> Sequence[BaseMessage]:
-    """The messages of *state*, those that are written as dicts or pairs included; none where it holds none."""
+    """The messages of *state*, those that are written as dicts or pairs included; none where it holds none. What a
+    reducer left without an id is known by its place and its words: so each turn finds where the one before it ended."""
     found = value_of(state, "messages")
     read = map(_message, found if isinstance(found, list | tuple) else [])
-    return [message for message in read if message is not None]
+    return [_known(message, place) for place, message in enumerate(one for one in read if one is not None)]
 
 
-def holds_messages_only(state: object) -> bool:
+def is_reduced(state: object) -> bool:
     """Whether the list in *state* is one that a reducer of messages made, and so takes their removal."""
     found = value_of(state, "messages")
-    return isinstance(found, list | tuple) and all(isinstance(message, BaseMessage) for message in found)
+    return isinstance(found, list | tuple) and all(
+        isinstance(message, BaseMessage) and message.id is not None for message in found
+    )
+
+
+def _known(message: BaseMessage, place: int) -> BaseMessage:
+    if message.id is not None:
+        return message
+    words = json.dumps([message.type, as_json(message.content)]).encode()
+    return message.model_copy(update={"id": f"{place}-{hashlib.sha256(words).hexdigest()[:16]}"})
 
 
 def _message(value: object) -> BaseMessage | None:

@@ -9,29 +9,25 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool
 
 from agent_memory.client import AgentMemory
-from agent_memory.tools import MemoryTools
+from agent_memory.tools import UNREADABLE, MemoryTools
 
-About = Callable[[Any, Any], Mapping[str, str | None]]
+About = Callable[[Any, Any], Mapping[str, str | None] | None]
 
 
 def langchain_tools(memory: AgentMemory, about: About) -> list[BaseTool]:
-    """recall_memory, remember and rate_procedure. *about*: from state and runtime to task_type, domain and user_id; the
-    model has no say in them."""
-
-    def of_this_run(runtime: ToolRuntime[Any, Any]) -> MemoryTools:
-        said = about(runtime.state, runtime)
-        return MemoryTools(
-            memory, task_type=said.get("task_type"), domain=said.get("domain"), user_id=said.get("user_id")
-        )
+    """recall_memory, remember and rate_procedure. *about*: from state and runtime to task_type, domain and user_id, or
+    None when they can't be told; the model has no say in them."""
+    notes = MemoryTools(memory)
 
     def recall_memory(question: str, runtime: ToolRuntime[Any, Any]) -> str:
-        return of_this_run(runtime).recall_memory(question)
+        said = about(runtime.state, runtime)
+        return UNREADABLE if said is None else MemoryTools(memory, notes=None, **said).recall_memory(question)
 
-    def remember(fact: str, evidence: str, runtime: ToolRuntime[Any, Any], about_user: bool = False) -> str:
-        return of_this_run(runtime).remember(fact, evidence, about_user)
+    def remember(fact: str, evidence: str, about_user: bool = False) -> str:
+        return notes.remember(fact, evidence, about_user)
 
-    def rate_procedure(procedure_id: str, succeeded: bool, runtime: ToolRuntime[Any, Any]) -> str:
-        return of_this_run(runtime).rate_procedure(procedure_id, succeeded)
+    def rate_procedure(procedure_id: str, succeeded: bool) -> str:
+        return notes.rate_procedure(procedure_id, succeeded)
 
     described = {tool: getattr(MemoryTools, tool.__name__) for tool in (recall_memory, remember, rate_procedure)}
     return [

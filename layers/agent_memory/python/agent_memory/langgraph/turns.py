@@ -76,6 +76,12 @@ def of_the_run(removed: Sequence[BaseMessage], messages: Sequence[BaseMessage], 
     return [message for message in removed if id(message) in own]
 
 
+def reaches_back(messages: Sequence[BaseMessage], after: Sequence[BaseMessage], run: RunRecord) -> bool:
+    """Whether a compression of *messages* to *after* took out what stood before the run: its summary holds that too."""
+    left = {id(message) for message in after}
+    return any(id(message) not in left for message in messages[: _first(messages, run)])
+
+
 def cited(item_ids: Sequence[str], messages: Sequence[BaseMessage]) -> list[str]:
     """Those memories that the agent names in what it says or asks of tools, by their id or their run's."""
     words = "\n".join(
