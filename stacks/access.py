@@ -118,14 +118,12 @@ class AccessStack(cdk.Stack):
                 # A fact that a person settles or retires is to be ingested or withdrawn.
                 _may(["dynamodb:PutItem"], [ledger], on_registry(contract.REGISTRY_DIRTY)),
                 *self._nights(ledger),
-                *(self._over_agentcore(ledger) if self._deployment.agentcore_entries else ()),
+                *self._over_agentcore(ledger),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
         acknowledge(policy, NIGHT_FILES.reason, f"IAM5[Resource::{files}]")
-        if self._deployment.agentcore_entries:
-            state = f"{names.bucket_arn(names.agentcore_bucket)}/*"
-            acknowledge(policy, AGENTCORE_FILES.reason, f"IAM5[Resource::{state}]")
+        acknowledge(policy, AGENTCORE_FILES.reason, f"IAM5[Resource::{names.bucket_arn(names.agentcore_bucket)}/*]")
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
@@ -156,6 +154,8 @@ class AccessStack(cdk.Stack):
 
     def _over_agentcore(self, ledger: str) -> list[iam.PolicyStatement]:
         """The same for the night over AgentCore; and records moved between it and our tiers, or brought back."""
+        if not self._deployment.agentcore_entries:
+            return []
         names = self._deployment.names
         bucket = names.bucket_arn(names.agentcore_bucket)
         return [

@@ -66,22 +66,7 @@ class AgentCoreBuckets(Construct):
     def _trail(self, bucket: s3.Bucket) -> None:
         """Reads of records alone: advanced selectors replace the basic ones, so no management event is logged."""
         names = self._deployment.names
-        arn = names.arn("cloudtrail", f"trail/{names.trail}")
-        only = {"StringEquals": {"aws:SourceArn": arn}}
-        deliver = iam.ServicePrincipal("cloudtrail.amazonaws.com")
-        bucket.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["s3:GetBucketAcl"], principals=[deliver], resources=[bucket.bucket_arn], conditions=only
-            )
-        )
-        bucket.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["s3:PutObject"],
-                principals=[deliver],
-                resources=[bucket.arn_for_objects(f"{contract.TRAIL_PREFIX}{cdk.Aws.ACCOUNT_ID}/*")],
-                conditions={"StringEquals": {**only["StringEquals"], "s3:x-amz-acl": "bucket-owner-full-control"}},
-            )
-        )
+        self._may_deliver(bucket, names.arn("cloudtrail", f"trail/{names.trail}"))
         selectors = [
             _selector("eventCategory", "Data"),
             _selector("resources.type", self._deployment.agentcore_resource_type),
@@ -104,6 +89,24 @@ class AgentCoreBuckets(Construct):
         )
         if bucket.policy:
             trail.node.add_dependency(bucket.policy)
+
+    def _may_deliver(self, bucket: s3.Bucket, trail: str) -> None:
+        """Let CloudTrail deliver, for this trail alone."""
+        only = {"StringEquals": {"aws:SourceArn": trail}}
+        deliver = iam.ServicePrincipal("cloudtrail.amazonaws.com")
+        bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                actions=["s3:GetBucketAcl"], principals=[deliver], resources=[bucket.bucket_arn], conditions=only
+            )
+        )
+        bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                actions=["s3:PutObject"],
+                principals=[deliver],
+                resources=[bucket.arn_for_objects(f"{contract.TRAIL_PREFIX}{cdk.Aws.ACCOUNT_ID}/*")],
+                conditions={"StringEquals": {**only["StringEquals"], "s3:x-amz-acl": "bucket-owner-full-control"}},
+            )
+        )
 
 
 def _selector(field: str, value: str) -> cloudtrail.CfnTrail.AdvancedFieldSelectorProperty:

@@ -95,8 +95,7 @@ class MemoryFunction(lambda_.Function):
         if deployment.layer_platform == "host":
             acknowledge(self, "An emulator runs functions on its own interpreter, whatever the template says.", "L1")
         self.own_role = role
-        self._names = deployment.names
-        self._key = deployment.encryption_key_arn
+        self._names, self._key = deployment.names, deployment.encryption_key_arn
         self._knowledge_base = deployment.knowledge_base_arn
 
     def may(self, *actions: str, on: Sequence[str], when: Mapping[str, object] | None = None) -> None:
