@@ -21,6 +21,7 @@ from stacks.agentcore_buckets import AgentCoreBuckets
 from stacks.alarms import Alarms
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
+from stacks.lifecycle import GATES
 from stacks.memory_function import MemoryFunction
 from stacks.models import may_ask
 from stacks.settings import Deployment
@@ -245,6 +246,16 @@ class AgentCoreStack(cdk.Stack):
             ("AgentCoreNightAborted", machine.metric_aborted(period=FIVE_MINUTES)),
         ):
             alarms.when_any(construct_id, metric, meaning=meaning)
+        for name, gate in GATES:
+            told = {"service": "agentcore_lifecycle_report"}
+            metric = cloudwatch.Metric(
+                namespace=contract.METRICS_NAMESPACE,
+                metric_name=name,
+                dimensions_map=told,
+                statistic=cloudwatch.Stats.SUM,
+                period=FIVE_MINUTES,
+            )
+            alarms.when_any(name, metric, meaning=f"AgentCore: {gate}")
         started = machine.metric_started(period=cdk.Duration.days(1), statistic=cloudwatch.Stats.SUM)
         alarms.when_none(
             "AgentCoreNightMissed", started, meaning="No night over AgentCore was started for two days", periods=2

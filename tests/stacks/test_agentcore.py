@@ -111,6 +111,16 @@ def test_the_reads_of_every_own_role_are_ignored_and_of_those_that_a_deployment_
         assert function in ignored, function
 
 
+def test_a_gate_that_failed_or_did_not_run_is_heard_of() -> None:
+    alarms = [one["Properties"] for one in resources(templates(NAMED)["agentcore"], "AWS::CloudWatch::Alarm").values()]
+    gates = {
+        one["MetricName"]
+        for one in alarms
+        if one.get("Dimensions") == [{"Name": "service", "Value": "agentcore_lifecycle_report"}] and one["AlarmActions"]
+    }
+    assert gates == {"QualityGatesFailed", "QualityGatesFailedBefore", "QualityGatesNotRun"}
+
+
 def test_functions_of_other_stacks_are_not_told_of_the_memories() -> None:
     for room, template in templates(NAMED).items():
         if room != "agentcore":
