@@ -121,6 +121,14 @@ def test_a_gate_that_failed_or_did_not_run_is_heard_of() -> None:
     assert gates == {"QualityGatesFailed", "QualityGatesFailedBefore", "QualityGatesNotRun"}
 
 
+def test_every_step_is_deployed_under_a_name_of_its_own() -> None:
+    found = {
+        one["Properties"].get("FunctionName")
+        for one in resources(templates(NAMED)["agentcore"], "AWS::Lambda::Function").values()
+    }
+    assert {f"agent-memory-agentcore-{folder.replace('_', '-')}-prod" for folder in TIMEOUTS} <= found
+
+
 def test_functions_of_other_stacks_are_not_told_of_the_memories() -> None:
     for room, template in templates(NAMED).items():
         if room != "agentcore":
