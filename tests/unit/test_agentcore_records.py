@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from agent_memory.domain.accesses import AccessLedger, LedgerError, added, read_ledger, window_of
-from agent_memory.domain.agentcore import agentcore_memories, is_prefix, of_actor, place_of, within
+from agent_memory.domain.agentcore import agentcore_memories, is_prefix, place_of, within
 from agent_memory.domain.agentcore_erasure import theirs_in
 from agent_memory.domain.agentcore_index import RecordIndex, read_index
 from agent_memory.domain.agentcore_records import MAX_SOURCES, merged_record, read_record
@@ -43,10 +43,8 @@ def test_a_place_names_no_actor_and_is_the_same_with_and_without_a_closing_delim
 
 
 def test_an_actor_is_a_whole_part_of_a_namespace() -> None:
-    assert of_actor("/strategies/s/actors/alice/", "alice")
-    assert of_actor("/actors/team/alice/", "team/alice")
-    assert not of_actor("/actors/alice2/", "alice")
-    assert not of_actor("/actors/alice/", "")
+    assert theirs_in("/strategies/s/actors/alice/", "alice".__eq__)
+    assert not theirs_in("/actors/alice2/", "alice".__eq__)
     assert theirs_in("/a/team/alice/s/", lambda actor: actor == "team/alice")
     assert not theirs_in("/a/team/alicex/s/", lambda actor: actor == "team/alice")
 

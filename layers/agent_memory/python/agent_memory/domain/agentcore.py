@@ -131,12 +131,6 @@ def overlapping(prefixes: Sequence[str]) -> bool:
     return any(after.startswith(before) for before, after in pairwise(ordered))
 
 
-def of_actor(namespace: str, actor_id: str) -> bool:
-    """Whether a namespace is an actor's: the actor's id is one of its parts. Ids may hold the delimiter themselves."""
-    whole = f"{DELIMITER}{namespace.strip(DELIMITER)}{DELIMITER}"
-    return bool(actor_id.strip(DELIMITER)) and f"{DELIMITER}{actor_id.strip(DELIMITER)}{DELIMITER}" in whole
-
-
 def place_of(memory_id: str, namespace: str) -> str:
     """What stands for a namespace in plans, reports and logs: a- and 32 hex digits, free of the actor's id."""
     named = f"{memory_id}\n{namespace.rstrip(DELIMITER)}"
