@@ -334,12 +334,21 @@ def test_an_ordinary_night_lists_only_what_is_new(both: Both) -> None:
 def test_the_gate_that_fails_brings_everything_back(both: Both) -> None:
     account, plane = both
     two_cranes(plane)
+    yellow = "Crane 4 at the north quay is painted yellow."
+    plane.put(yellow, ALICE, NOW - 48 * DAY)
     a_night_over_agentcore(account, dry_run=True)
-    given = {"case_id": "c-1", "agent_id": place_of(MEMORY_ID, ALICE), "question": "Crane 4", "minimum": 0.9}
-    case = regression_case({**given, "criteria": [CRANES[1]]}, now=NOW)
+    given = {
+        "case_id": "c-1",
+        "agent_id": place_of(MEMORY_ID, ALICE),
+        "question": "What is painted yellow?",
+        "minimum": 0.9,
+    }
+    case = regression_case({**given, "criteria": [yellow]}, now=NOW)
     account.services.tenant(MEMORY_ID).regressions.put(case)
-    a_night_over_agentcore(account, an_answer("Crane 4 at the north quay lifts 40 tonnes."), execution="e-2")
-    assert report(account, f"{NIGHT}.2").quality in ("fail", "unchanged", "pass")
+    done = a_night_over_agentcore(account, an_answer(MERGED), execution="e-2")
+    found = report(account, f"{NIGHT}.2")
+    assert (done.status, found.ended, found.quality) == ("FAILED", "rolled_back", "fail")
+    assert plane.texts() == {*CRANES, yellow}
 
 
 def test_nothing_of_a_record_and_no_actor_is_in_what_the_night_writes_about_itself(
