@@ -16,6 +16,7 @@ import aws_cdk as cdk
 from aws_cdk import cx_api
 
 from stacks.access import AccessStack
+from stacks.agentcore import AgentCoreStack
 from stacks.consolidation import ConsolidationStack
 from stacks.erasure import ErasureStack
 from stacks.knowledge import KnowledgeStack
@@ -46,6 +47,7 @@ def build(context: Mapping[str, Any], *, outdir: str | None = None) -> tuple[cdk
         "consolidation": ConsolidationStack,
         "lifecycle": LifecycleStack,
         "erasure": ErasureStack,
+        **({"agentcore": AgentCoreStack} if deployment.agentcore_entries else {}),
         "access": AccessStack,
     }
     rooms: dict[str, cdk.Stack] = {}

@@ -6,6 +6,7 @@ pin is exact, each mend states what it expects, and tests/local/test_emulator.py
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import shutil
 import socket
@@ -22,6 +23,7 @@ from typing import Any
 PINNED = "1.5.33"
 QUEUE_SECONDS = 60.0
 LOG_LIMIT_BYTES = 50_000_000
+CREATED_AT = "x-amz-agentcore-memory-createdAt"
 
 _log_lock = threading.Lock()
 
@@ -128,6 +130,40 @@ def resume_interrupted_executions(machines: Any, when_ready: Callable[[Callable[
     machines._restore_state = restore_and_resume
 
 
+def find_records_as_agentcore_does(service: Any) -> None:
+    """A namespace finds what lies below it and createdAt can be filtered by; here a namespace finds only its equal."""
+    list_records, bucket_of, asked = service._list_memory_records, service._records_bucket, threading.local()
+
+    def below(prefix: str, namespaces: Any) -> bool:
+        return not prefix or any(f"{one.rstrip('/')}/".startswith(prefix) for one in namespaces)
+
+    def within_the_dates(memory_id: Any, scope: Any) -> Any:
+        dates = getattr(asked, "dates", ())
+        found = bucket_of(memory_id, scope)
+        if not dates:
+            return found
+        return {key: record for key, record in found.items() if all(_holds(one, record) for one in dates)}
+
+    def _holds(one: Any, record: Any) -> bool:
+        at = service._ts_value(record.get("createdAt"))
+        limit = service._ts_value(one["right"]["metadataValue"]["dateTimeValue"])
+        return at is not None and (at < limit if one["operator"] == "BEFORE" else at > limit)
+
+    def list_by_dates(memory_id: Any, body: Any) -> Any:
+        data = service._parse_body(body)
+        filters = data.get("metadataFilters") or []
+        asked.dates = [one for one in filters if one.get("left", {}).get("metadataKey") == CREATED_AT]
+        left = [one for one in filters if one not in asked.dates]
+        try:
+            return list_records(memory_id, json.dumps({**data, "metadataFilters": left}).encode())
+        finally:
+            asked.dates = []
+
+    service._namespace_matches = below
+    service._records_bucket = within_the_dates
+    service._list_memory_records = list_by_dates
+
+
 def once_it_listens(act: Callable[[], None]) -> None:
     """Functions call back, so nothing may run before the port is open."""
     address = ("127.0.0.1", int(os.environ["GATEWAY_PORT"]))
@@ -149,7 +185,7 @@ def main(function_log: Path, layer_cache: Path) -> None:
         raise SystemExit(message)
     from ministack import app
     from ministack.core import lambda_runtime
-    from ministack.services import lambda_svc, stepfunctions
+    from ministack.services import bedrock_agentcore, lambda_svc, stepfunctions
 
     if function_log.exists() and function_log.stat().st_size > LOG_LIMIT_BYTES:
         function_log.replace(function_log.with_suffix(".1"))
@@ -157,6 +193,7 @@ def main(function_log: Path, layer_cache: Path) -> None:
     do_not_wait_for_logs(lambda_runtime)
     keep_every_log_line(lambda_runtime, lambda_svc, function_log)
     unpack_code_once(lambda_runtime, layer_cache)
+    find_records_as_agentcore_does(bedrock_agentcore)
     resume_interrupted_executions(stepfunctions, once_it_listens)
     app.main()
 

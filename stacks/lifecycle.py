@@ -150,15 +150,8 @@ class LifecycleStack(cdk.Stack):
         for asked in dict.fromkeys(filter(None, (model, self._deployment.judge_model_id))):
             may_ask(merge, asked)
         if self._deployment.guardrail_id:
-            merge.may("bedrock:ApplyGuardrail", on=[self._guardrail_arn])
+            merge.may("bedrock:ApplyGuardrail", on=[self._deployment.guardrail_arn])
         return merge
-
-    @property
-    def _guardrail_arn(self) -> str:
-        named, _, version = self._deployment.guardrail_id.rpartition(":")
-        guardrail = named if named and (version.isdigit() or version == "DRAFT") else self._deployment.guardrail_id
-        whole = guardrail.startswith("arn:")
-        return guardrail if whole else self._deployment.names.arn("bedrock", f"guardrail/{guardrail}")
 
     def _may_announce_facts(self, function: MemoryFunction) -> None:
         function.may_keep_registry("dynamodb:PutItem", kinds=(contract.REGISTRY_DIRTY,))

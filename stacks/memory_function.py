@@ -58,7 +58,9 @@ def _environment(folder: str, deployment: Deployment) -> dict[str, str]:
 
 
 class MemoryFunction(lambda_.Function):
-    """The function in lambdas/*folder*: its own role, its own log group, nothing granted but what is named."""
+    """The function in lambdas/*folder*: its own role, its own log group, nothing granted but what is named.
+
+    *called*: its name where one folder makes two functions, each of which is *told* what is its own."""
 
     def __init__(
         self,
@@ -72,8 +74,10 @@ class MemoryFunction(lambda_.Function):
         memory: int = 512,
         calls_model: bool = False,
         role_name: str | None = None,
+        called: str = "",
+        told: Mapping[str, str] | None = None,
     ) -> None:
-        name = deployment.names.function(folder)
+        name = deployment.names.function(called or folder)
         log = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", deployment=deployment)
         service = iam.ServicePrincipal("lambda.amazonaws.com")
         role = iam.Role(scope, f"{construct_id}Role", role_name=role_name, assumed_by=service, description=name)
@@ -89,15 +93,14 @@ class MemoryFunction(lambda_.Function):
             layers=[layers.code, layers.dependencies, *([layers.model] if calls_model else [])],
             timeout=timeout,
             memory_size=memory,
-            environment=_environment(folder, deployment),
+            environment=_environment(called or folder, deployment) | dict(told or {}),
             role=role,
             log_group=log,
         )
         if deployment.layer_platform == "host":
             acknowledge(self, "An emulator runs functions on its own interpreter, whatever the template says.", "L1")
         self.own_role = role
-        self._names = deployment.names
-        self._key = deployment.encryption_key_arn
+        self._names, self._key = deployment.names, deployment.encryption_key_arn
         self._knowledge_base = deployment.knowledge_base_arn
 
     def may(self, *actions: str, on: Sequence[str], when: Mapping[str, object] | None = None) -> None:

@@ -106,6 +106,22 @@ class Names:
         return self.named("agent-memory-lifecycle")
 
     @property
+    def agentcore_machine(self) -> str:
+        return self.named("agent-memory-agentcore")
+
+    @property
+    def agentcore_bucket(self) -> str:
+        return f"agent-memory-agentcore-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def trail_bucket(self) -> str:
+        return f"agent-memory-trail-{self.env}-{cdk.Aws.ACCOUNT_ID}"
+
+    @property
+    def trail(self) -> str:
+        return self.named("agent-memory-accesses")
+
+    @property
     def alarms_topic(self) -> str:
         return self.named("agent-memory-alarms")
 
@@ -156,6 +172,10 @@ class Names:
     @property
     def erasure_role_arn(self) -> str:
         return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{self.erasure_role}"
+
+    @property
+    def agentcore_machine_arn(self) -> str:
+        return self.arn("states", f"stateMachine:{self.agentcore_machine}")
 
     @property
     def lifecycle_executions_arn(self) -> str:

@@ -9,7 +9,7 @@ from agent_memory.contract import environment_variable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from stacks import rules
+from stacks import agentcore_rules, rules
 from stacks.names import Names
 from stacks.rules import DeploymentError
 
@@ -18,6 +18,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
 Days = Annotated[int, Field(ge=1, le=3650)]
 JsonText = Annotated[str, Field(description="a JSON object")]
+JsonList = Annotated[str, Field(description="a JSON list")]
 KnowledgeId = Annotated[str, Field(pattern=r"^([0-9A-Za-z]{10})?$")]
 ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
 
@@ -33,6 +34,7 @@ RUNTIME_KEYS: Final = (
     "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
     "taskTypeAliases", "procedureReviewerAgents", "callerAuth", "canaryStorageProbe",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
+    "accessWindowHours",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
     "summariseMaxTokens", "guardrailId",
     "prefetchMinutes",
@@ -93,7 +95,12 @@ class Deployment(BaseModel):
     blast_radius_from: Count = 50
     lifecycle_hour_utc: Annotated[int, Field(ge=0, le=23)] = 2
     lifecycle_limit_hours: Annotated[int, Field(ge=1, le=24)] = 1
-    access_window_hours: Some = 25
+    access_window_hours: Annotated[int, Field(ge=24, le=168)] = 25
+    agentcore_memories: JsonList = "[]"
+    agentcore_ignored_roles: Annotated[str, Field(pattern=r"^[A-Za-z0-9+=,.@:/_ -]*$", max_length=1000)] = ""
+    agentcore_resource_type: Annotated[str, Field(pattern=r"^AWS::[A-Za-z0-9]+::[A-Za-z0-9]+$")] = (
+        "AWS::BedrockAgentCore::Memory"
+    )
 
     # Distillation and models.
     distiller: Literal["model", "agent", "extractive"] = "model"
@@ -174,7 +181,9 @@ class Deployment(BaseModel):
         if field.annotation is int and isinstance(value, str):
             return value.strip()
         if field.description == "a JSON object":
-            return _json_object(value)
+            return _json_text(value, dict, "object")
+        if field.description == "a JSON list":
+            return _json_text(value, list, "list")
         if info.field_name == "log_retention_days" and str(value).strip().isdigit():
             return int(value)
         return value
@@ -210,19 +219,54 @@ class Deployment(BaseModel):
     def knowledge_base_arn(self) -> str:
         return self.names.arn("bedrock", f"knowledge-base/{self.knowledge_ids()['knowledgeBaseId']}")
 
+    @property
+    def guardrail_arn(self) -> str:
+        """The guardrail that guardrailId names, without its version."""
+        named, _, version = self.guardrail_id.rpartition(":")
+        guardrail = named if named and (version.isdigit() or version == "DRAFT") else self.guardrail_id
+        return guardrail if guardrail.startswith("arn:") else self.names.arn("bedrock", f"guardrail/{guardrail}")
+
     def function_environment(self) -> dict[str, str]:
         """The AGENT_MEMORY_* variables of a function: what differs from the defaults that the functions have as well,
         because Lambda takes 4 KB of variables at most."""
+        unasked = {environment_variable(key) for key in self.agentcore()}
         defaults = {
             environment_variable(key): as_text(type(self).model_fields[_FIELDS[key]].default) for key in RUNTIME_KEYS
         }
-        return {key: value for key, value in self.runtime_environment().items() if defaults.get(key) != value}
+        told = self.runtime_environment().items()
+        return {key: value for key, value in told if key not in unasked and defaults.get(key) != value}
+
+    @property
+    def agentcore_entries(self) -> list[dict[str, Any]]:
+        """The entries of agentcoreMemories, which the rules have looked at."""
+        entries: list[dict[str, Any]] = json.loads(self.agentcore_memories)
+        return entries
+
+    @property
+    def agentcore_arns(self) -> list[str]:
+        """The ARNs of the memories that agentcoreMemories names, each once."""
+        named = dict.fromkeys((one["memory_id"], one.get("region") or cdk.Aws.REGION) for one in self.agentcore_entries)
+        root = f"arn:{cdk.Aws.PARTITION}:bedrock-agentcore"
+        return [f"{root}:{region}:{cdk.Aws.ACCOUNT_ID}:memory/{memory_id}" for memory_id, region in named]
+
+    def agentcore(self) -> dict[str, str]:
+        """What is told of AgentCore, by setting; blank where no memory of it is named."""
+        names, named = self.names, bool(self.agentcore_entries)
+        return {
+            "nightBackend": "memory",
+            "agentcoreMemories": self.agentcore_memories,
+            "agentcoreIgnoredRoles": self.agentcore_ignored_roles,
+            "agentcoreBucket": names.agentcore_bucket if named else "",
+            "trailBucket": names.trail_bucket if named else "",
+            "agentcoreMachine": names.agentcore_machine_arn if named else "",
+        }
 
     def runtime_environment(self) -> dict[str, str]:
         """Every AGENT_MEMORY_* variable, as text: what the operators' command is told."""
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
         models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
         values |= {"environment": self.env, **models, **self.names.for_functions()}
+        values |= self.agentcore()
         values |= self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
@@ -249,13 +293,13 @@ def looked_up(key: str) -> str:
     return key[0].upper() + key[1:]
 
 
-def _json_object(value: Any) -> str:
+def _json_text(value: Any, kind: type, name: str) -> str:
     try:
         decoded = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         decoded = None
-    if not isinstance(decoded, dict):
-        raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic turns only ValueError into a finding
+    if not isinstance(decoded, kind):
+        raise ValueError(f"must be a JSON {name}")  # noqa: TRY004 - pydantic turns only ValueError into a finding
     return json.dumps(decoded, sort_keys=True, separators=(",", ":"))
 
 
@@ -301,4 +345,5 @@ RULES: Final[tuple[Callable[[Deployment], None], ...]] = (
     rules.messages_fit_the_ceiling,
     rules.removal_shares_are_ordered,
     rules.knowledge_base_is_named_whole,
+    agentcore_rules.memories_can_be_kept,
 )

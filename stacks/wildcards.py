@@ -94,6 +94,21 @@ RECEIPT_KEYS: Final = Wildcard(
     ":key/*",
     "The key is known by its alias, to which a condition holds it: no stack imports a value from another.",
 )
+AGENTCORE_FILES: Final = Wildcard(
+    ("s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"),
+    ":s3:::agent-memory-agentcore-",
+    "Slices, notes and archived records are named at run time; the prefix before the star is of the one kind.",
+)
+TRAIL_FILES: Final = Wildcard(
+    ("s3:GetObject",),
+    ":s3:::agent-memory-trail-",
+    "CloudTrail names its files as it delivers them; nothing else lies in the bucket but reports of accesses.",
+)
+AGENTCORE_EXECUTIONS: Final = Wildcard(
+    ("states:DescribeExecution", "states:StopExecution"),
+    ":execution:agent-memory-agentcore-",
+    "The machine runs a child for each slice and names it at run time; the machine before the star is itself.",
+)
 ALL: Final = (
     DETECT_PII,
     TRACE,
@@ -108,6 +123,9 @@ ALL: Final = (
     ERASED_OBJECTS,
     ERASURE_EXECUTIONS,
     RECEIPT_KEYS,
+    AGENTCORE_FILES,
+    TRAIL_FILES,
+    AGENTCORE_EXECUTIONS,
 )
 
 

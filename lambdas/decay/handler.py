@@ -4,7 +4,7 @@ from typing import Any
 
 from agent_memory.domain import night, planning, weighing
 from agent_memory.domain.lifecycle import NightTicket
-from agent_memory.wiring_lifecycle import night_services
+from agent_memory.wiring_night import night_services
 from aws_lambda_powertools import Logger
 
 logger = Logger()

@@ -6,7 +6,7 @@ from agent_memory.domain import audit
 from agent_memory.domain.lifecycle import SliceTicket
 from agent_memory.domain.merging import merge
 from agent_memory.domain.pruning import part_of
-from agent_memory.wiring_merging import merge_services
+from agent_memory.wiring_night import merge_services
 from aws_lambda_powertools import Logger, Metrics
 
 logger, metrics = Logger(), Metrics()

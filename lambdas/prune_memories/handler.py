@@ -5,7 +5,7 @@ from typing import Any
 from agent_memory.domain import audit
 from agent_memory.domain.lifecycle import SliceTicket
 from agent_memory.domain.pruning import part_of, prune
-from agent_memory.wiring_lifecycle import night_services
+from agent_memory.wiring_night import night_services
 from aws_lambda_powertools import Logger, Metrics
 
 logger, metrics = Logger(), Metrics()

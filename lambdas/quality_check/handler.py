@@ -7,7 +7,8 @@ from agent_memory.domain.lifecycle import NightTicket
 from agent_memory.domain.night_quality import STEPS, NightGate, TenantGate
 from agent_memory.domain.recall import Recalled
 from agent_memory.wiring import services
-from agent_memory.wiring_quality import asking, asking_kept_until
+from agent_memory.wiring_night import asking
+from agent_memory.wiring_quality import asking_kept_until
 from aws_lambda_powertools import Logger, Metrics
 
 logger, metrics = Logger(), Metrics()

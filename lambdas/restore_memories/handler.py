@@ -7,7 +7,7 @@ from agent_memory.domain.errors import AgentMemoryError
 from agent_memory.domain.keys import result_key
 from agent_memory.domain.lifecycle import SliceResult, SliceTicket, TenantSlice
 from agent_memory.domain.restoring import ROOM, roll_back
-from agent_memory.wiring_merging import merge_services
+from agent_memory.wiring_night import merge_services
 from aws_lambda_powertools import Logger, Metrics
 
 logger, metrics = Logger(), Metrics()

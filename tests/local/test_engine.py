@@ -178,3 +178,32 @@ def test_the_launcher_refuses_another_version_than_the_one_it_mends(tmp_path, mo
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "9.9.9")
     with pytest.raises(SystemExit, match="python -m local install"):
         emulator.main(tmp_path / "log", tmp_path)
+
+
+def test_records_of_agentcore_are_found_below_their_namespace_and_by_their_date(engine):
+    control, data = (client(name, clients_of(engine)) for name in ("bedrock-agentcore-control", "bedrock-agentcore"))
+    memory_id = control.create_memory(name="quays", eventExpiryDuration=30)["memory"]["id"]
+    spaces = {"mine": "/tenants/a/x/", "old": "/tenants/a/", "neighbour": "/tenants/ab/"}
+    records = [
+        {
+            "requestIdentifier": name,
+            "namespaces": [space],
+            "content": {"text": name},
+            "timestamp": 1_700_000_000 if name == "old" else 1_800_000_000,
+        }
+        for name, space in spaces.items()
+    ]
+    data.batch_create_memory_records(memoryId=memory_id, records=records)
+
+    def found(**asked):
+        listed = data.list_memory_records(memoryId=memory_id, namespacePath="/tenants/a/", **asked)
+        return {one["content"]["text"] for one in listed["memoryRecordSummaries"]}
+
+    before = {
+        "left": {"metadataKey": "x-amz-agentcore-memory-createdAt"},
+        "operator": "BEFORE",
+        "right": {"metadataValue": {"dateTimeValue": 1_750_000_000}},
+    }
+    assert found() == {"mine", "old"}
+    assert found(metadataFilters=[before]) == {"old"}
+    assert found(metadataFilters=[{**before, "operator": "AFTER"}]) == {"mine"}

@@ -137,7 +137,8 @@ def test_an_address_is_subscribed_when_given() -> None:
 def test_every_folder_of_lambdas_is_deployed_under_its_name() -> None:
     folders = {path.parent.name for path in (ROOT / "lambdas").glob("*/handler.py")}
     assert folders
-    assert folders <= set(functions("staging"))
+    # Deployed where a memory of AgentCore is named: tests/stacks/test_agentcore.py.
+    assert folders - {"refresh_records"} <= set(functions("staging"))
     for folder, function in functions("staging").items():
         assert function["FunctionName"] == f"agent-memory-{folder.replace('_', '-')}-staging"
         assert (function["Runtime"], function["Architectures"]) == ("python3.14", ["arm64"])

@@ -14,6 +14,7 @@ from support.deployments import NO_BUNDLING, templates
 from app import build
 
 cdk_nag = pytest.importorskip("cdk_nag")
+AGENTCORE = '[{"memory_id": "harbour-Abc1234567", "namespaces": ["/actors/"]}]'
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/0a1b2c3d-0000-1111-2222-333344445555"
 
 
@@ -34,8 +35,9 @@ def findings(app: cdk.App, outdir: Path) -> str:
         {"env": "staging"},
         {"env": "prod", "bedrockGeo": "global", "alarmEmail": "ops@example.com", "encryptionKeyArn": KEY},
         {"env": "local"},
+        {"env": "dev", "agentcoreMemories": AGENTCORE},
     ],
-    ids=["dev", "staging", "prod", "local"],
+    ids=["dev", "staging", "prod", "local", "agentcore"],
 )
 def test_cdk_nag_finds_nothing(context: dict[str, str], tmp_path: Path) -> None:
     app, _ = build({**context, **NO_BUNDLING}, outdir=str(tmp_path))

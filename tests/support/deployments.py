@@ -25,7 +25,7 @@ def _synthesised(context: str) -> dict[str, dict[str, Any]]:
         app, deployment = build({**json.loads(context), **NO_BUNDLING}, outdir=outdir)
         assembly = app.synth()
         found = {stack.stack_name: stack for stack in assembly.stacks}
-        names = {room: f"agent-memory-{deployment.env}-{room}" for room in ROOMS}
+        names = {room: f"agent-memory-{deployment.env}-{room}" for room in (*ROOMS, "agentcore")}
         return {
             room: json.loads(Path(found[name].template_full_path).read_text())
             for room, name in names.items()

@@ -79,6 +79,11 @@ LIFECYCLE_PREFIX: Final = "lifecycle/"
 RECEIPTS_PREFIX: Final = "receipts/"
 ERASURE_WORK_PREFIX: Final = "work/"
 
+# AgentCore bucket: as the archive bucket, and under this prefix the indexes of memories and the ledger of accesses.
+AGENTCORE_PREFIX: Final = "agentcore/"
+ACCESS_LEDGER_KEY: Final = "agentcore/accesses.json.gz"
+TRAIL_PREFIX: Final = "AWSLogs/"
+
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
 LEDGER_SORT_KEY: Final = "entry_id"
@@ -97,6 +102,7 @@ REGISTRY_INGESTION: Final = "ingestion"
 REGISTRY_STORED: Final = "stored"
 REGISTRY_LIFECYCLE: Final = "lifecycle"
 REGISTRY_CALLERS: Final = "callers"
+REGISTRY_AGENTCORE: Final = "agentcore"  # the same, of the night over AgentCore
 
 # A message that was received this often without success goes to the dead letters.
 MAX_RECEIVES: Final = 5

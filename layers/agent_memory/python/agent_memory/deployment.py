@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.json_text import read_json
 from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
+from agent_memory.wiring_agentcore import AgentCoreServices, over_agentcore
 from agent_memory.wiring_merging import MergeServices
+from agent_memory.wiring_night import AGENTCORE
 
 if TYPE_CHECKING:
     from agent_memory.aws.erasure_function import ErasureFunction
@@ -26,8 +29,9 @@ DESK_SECONDS = 910.0
 class Deployment:
     """One deployment as agents and operators reach it: with their own credentials, by the names in SSM."""
 
-    def __init__(self, environment: str, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, environment: str, *, timeout_seconds: float = 10.0, backend: str = "memory") -> None:
         self.environment = environment
+        self.backend = backend
         self.timeout_seconds = timeout_seconds
 
     @cached_property
@@ -124,12 +128,25 @@ class Deployment:
     @cached_property
     def services(self) -> Services:
         """What the functions of this deployment see, for operators: built from their stored settings."""
-        return Services(settings_from_json(self.directory.name("operator-settings"), self.environment))
+        settings = settings_from_json(self.directory.name("operator-settings"), self.environment)
+        return Services(over_agentcore(settings) if self.backend == AGENTCORE else settings)
 
     @cached_property
     def night(self) -> MergeServices:
         """What the functions of the night see, for operators."""
+        if self.backend == AGENTCORE:
+            return AgentCoreServices(self.services)
         return MergeServices(self.services)
+
+    @property
+    def agentcore(self) -> AgentCoreServices:
+        """What the functions of the night over AgentCore see. Raises ConfigurationError: no memory is named."""
+        own = AgentCoreServices(self.services)
+        if not own.memories:
+            raise ConfigurationError(
+                f"{self.environment!r} names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
+            )
+        return own
 
     def now(self) -> int:
         """Whole epoch seconds UTC."""

@@ -38,6 +38,9 @@ class Settings(BaseModel):
     intake_dead_letters: str = ""
     retrievals_dead_letters: str = ""
     canary_role: str = ""
+    agentcore_machine: str = ""
+    agentcore_bucket: str = ""
+    trail_bucket: str = ""
     knowledge_base_id: str = ""
     data_source_id: str = ""
 
@@ -68,6 +71,10 @@ class Settings(BaseModel):
     prune_days: float = 45
     decay_calibration: str = "standard"
     due_shards: int = 4
+    night_backend: str = "memory"
+    agentcore_memories: str = "[]"
+    agentcore_ignored_roles: str = ""
+    access_window_hours: int = 25
 
     distiller: str = "model"
     bedrock_model_id: str = ""

@@ -21,7 +21,6 @@ from agent_memory.domain.lifecycle_ports import Approval, LastNight, Seat
 from agent_memory.domain.models import Model
 
 M = TypeVar("M", bound=Model)
-NIGHTS = ledger_key(REGISTRY_TENANT, REGISTRY_LIFECYCLE)
 LOCK, LAST = "lock", "last"
 APPROVED, COUNTED = f"approved{SEPARATOR}", f"night{SEPARATOR}"
 # Long after nobody can start that night again.
@@ -33,9 +32,10 @@ LONGEST_LIMIT_SECONDS = 26 * 3_600
 class DynamoNightDesk:
     """Rows that are nobody's data, on the function's own role."""
 
-    def __init__(self, client: Any, *, table: str) -> None:
+    def __init__(self, client: Any, *, table: str, kind: str = REGISTRY_LIFECYCLE) -> None:
         self._client = client
         self._table = table
+        self._nights = ledger_key(REGISTRY_TENANT, kind)
 
     def take(self, owner: str, *, night: str, now: int, until: int) -> Seat | None:
         """Take the lock; the same owner gets the same seat again."""
@@ -46,7 +46,7 @@ class DynamoNightDesk:
         row = {"owner": owner, "until": until, "attempt": attempt, "began_at": now, "schema_version": SCHEMA_VERSION}
         taken = self._if_it_holds(
             self._client.put_item,
-            Item=_entry(LOCK) | item(row),
+            Item=self._entry(LOCK) | item(row),
             # One that runs out later than any that is taken now was taken by a clock that was ahead.
             ConditionExpression="attribute_not_exists(#owner) OR #until < :now OR #until > :latest",
             ExpressionAttributeNames=names("owner", "until"),
@@ -58,7 +58,7 @@ class DynamoNightDesk:
         """Which run of *night* the owner's is; asking again does not count again."""
         counted = self._if_it_holds(
             self._client.update_item,
-            Key=_entry(COUNTED + night),
+            Key=self._entry(COUNTED + night),
             UpdateExpression="SET #owner = :owner, #expires_at = :expires ADD #runs :one",
             ConditionExpression="attribute_not_exists(#owner) OR #owner <> :owner",
             ExpressionAttributeNames=names("owner", "runs", "expires_at"),
@@ -73,7 +73,7 @@ class DynamoNightDesk:
         """Give the lock back. False when it is another's by now."""
         return self._if_it_holds(
             self._client.delete_item,
-            Key=_entry(LOCK),
+            Key=self._entry(LOCK),
             ConditionExpression="#owner = :owner",
             ExpressionAttributeNames=names("owner"),
             ExpressionAttributeValues=item({":owner": owner}),
@@ -94,7 +94,7 @@ class DynamoNightDesk:
         was kept by a clock that was ahead."""
         self._if_it_holds(
             self._client.put_item,
-            Item=_entry(LAST) | item({**last.model_dump(), "schema_version": SCHEMA_VERSION}),
+            Item=self._entry(LAST) | item({**last.model_dump(), "schema_version": SCHEMA_VERSION}),
             ConditionExpression="attribute_not_exists(#now) OR #now <= :now OR #now > :latest",
             ExpressionAttributeNames=names("now"),
             ExpressionAttributeValues=item({":now": last.now, ":latest": last.now + LONGEST_LIMIT_SECONDS}),
@@ -104,7 +104,7 @@ class DynamoNightDesk:
         """Keep a person's word on a plan; the last one counts."""
         row = {**approval.model_dump(), "schema_version": SCHEMA_VERSION}
         with translating("dynamodb:PutItem on the nights"):
-            self._client.put_item(TableName=self._table, Item=_entry(APPROVED + approval.run_id) | item(row))
+            self._client.put_item(TableName=self._table, Item=self._entry(APPROVED + approval.run_id) | item(row))
 
     def approvals(self, *, now: int) -> Sequence[Approval]:
         """Those that have not expired; TTL deletes late."""
@@ -115,16 +115,19 @@ class DynamoNightDesk:
                     TableName=self._table,
                     KeyConditionExpression="#key = :key AND begins_with(#entry, :approved)",
                     ExpressionAttributeNames={"#key": LEDGER_PARTITION_KEY, "#entry": LEDGER_SORT_KEY},
-                    ExpressionAttributeValues=item({":key": NIGHTS, ":approved": APPROVED}),
+                    ExpressionAttributeValues=item({":key": self._nights, ":approved": APPROVED}),
                     ConsistentRead=True,
                 )
             )
         found = (_read(Approval, attributes(row)) for row in rows)
         return [one for one in found if one.expires_at > now]
 
+    def _entry(self, entry: str) -> Item:
+        return item({LEDGER_PARTITION_KEY: self._nights, LEDGER_SORT_KEY: entry})
+
     def _row(self, entry: str) -> dict[str, Any] | None:
         with translating("dynamodb:GetItem on the nights"):
-            answer = self._client.get_item(TableName=self._table, Key=_entry(entry), ConsistentRead=True)
+            answer = self._client.get_item(TableName=self._table, Key=self._entry(entry), ConsistentRead=True)
         return attributes(answer["Item"]) if answer.get("Item") else None
 
     def _if_it_holds(self, write: Callable[..., object], **request: Any) -> bool:
@@ -136,10 +139,6 @@ class DynamoNightDesk:
                     return False
                 raise
         return True
-
-
-def _entry(entry: str) -> Item:
-    return item({LEDGER_PARTITION_KEY: NIGHTS, LEDGER_SORT_KEY: entry})
 
 
 def _read(model: type[M], row: dict[str, Any]) -> M:

@@ -30,22 +30,23 @@ class TenantSessions:
     def __init__(self, *, role_arn: str) -> None:
         self._role_arn = role_arn
         self._own = Session()
-        self._own_clients: dict[str, Any] = {}
+        self._own_clients: dict[tuple[str, str], Any] = {}
         self._tenants: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._sessions: dict[str, Session] = {}
         # botocore sessions are not safe to make clients from in two threads at once.
         self._lock = Lock()
 
-    def own_client(self, service: str) -> Any:
-        """The client of *service* on the function's own role."""
+    def own_client(self, service: str, region: str = "") -> Any:
+        """The client of *service* on the function's own role, in the function's own region unless one is named."""
         with self._lock:
-            return self._own_client(service)
+            return self._own_client(service, region)
 
-    def _own_client(self, service: str) -> Any:
-        if service not in self._own_clients:
+    def _own_client(self, service: str, region: str = "") -> Any:
+        if (service, region) not in self._own_clients:
             with translating(f"opening {service}"):
-                self._own_clients[service] = self._own.create_client(service, config=CONFIG)
-        return self._own_clients[service]
+                where = {"region_name": region} if region else {}
+                self._own_clients[service, region] = self._own.create_client(service, config=CONFIG, **where)
+        return self._own_clients[service, region]
 
     def client(self, tenant_id: str, service: str) -> Any:
         """The client of *service* on credentials that carry *tenant_id* as their session tag."""

@@ -7,6 +7,7 @@ import typer
 
 from agent_memory import __version__
 from agent_memory.cli import (
+    agentcore,
     callers,
     dead_letters,
     demo,
@@ -80,6 +81,7 @@ app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(callers.app, name="callers")
 app.add_typer(lifecycle.app, name="lifecycle")
 app.add_typer(erase.app, name="erase")
+app.add_typer(agentcore.app, name="agentcore")
 app.add_typer(regress.app, name="regress")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(spool.app, name="spool")

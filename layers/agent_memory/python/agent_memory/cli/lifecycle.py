@@ -203,7 +203,8 @@ def _show_items(session: Session, run_id: str, tenant: str, *, contents: bool) -
 
 
 def _tasks(session: Session, tenant: str, items: list[PlanItem]) -> dict[str, str]:
-    episodes = session.tenant(tenant).episodes.get_many([(one.agent_id, one.run_id) for one in items])
+    store = session.deployment.night.prune_doors(tenant).episodes
+    episodes = store.get_many([(one.agent_id, one.run_id) for one in items])
     return {f"{one.agent_id}/{one.run_id}": one.task for one in episodes}
 
 

@@ -45,8 +45,9 @@ Agent = Annotated[str, typer.Option("--agent", "-a", envvar="AGENT_MEMORY_AGENT"
 class Session:
     """One invocation of the command."""
 
-    def __init__(self, env: str | None, output: Output | None) -> None:
+    def __init__(self, env: str | None, output: Output | None, *, backend: str = "memory") -> None:
         self.env = env or default_environment()
+        self._backend = backend
         self.screen = Screen(output or Output.TABLE)
 
     @cached_property
@@ -54,7 +55,7 @@ class Session:
         """The deployment; opened when it is first needed, so that doctor can speak before it is there."""
         if self.env == LOCAL:
             use_local()
-        return Deployment(self.env, timeout_seconds=30.0)
+        return Deployment(self.env, timeout_seconds=30.0, backend=self._backend)
 
     def tenant(self, tenant_id: str) -> TenantServices:
         """The operator's view of one tenant."""
@@ -66,7 +67,9 @@ def session_of(ctx: typer.Context, env: str | None, output: Output | None) -> Se
     before: dict[str, object] = ctx.find_root().obj or {}
     chosen_env = env if env is not None else before.get("env")
     chosen_output = output if output is not None else before.get("output")
-    return Session(str(chosen_env) if chosen_env else None, Output(str(chosen_output)) if chosen_output else None)
+    backend = str(before.get("backend", "memory"))
+    shown = Output(str(chosen_output)) if chosen_output else None
+    return Session(str(chosen_env) if chosen_env else None, shown, backend=backend)
 
 
 def project_folder() -> Path | None:

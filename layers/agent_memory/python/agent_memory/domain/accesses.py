@@ -1,0 +1,95 @@
+"""Who read which record, added up over all nights: a cumulative ledger, and how two of them become one.
+
+Each event counts once, however many files or nights show it: the ledger keeps the ids of the events of its window.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from agent_memory.domain.cloudtrail import Access, Window
+from agent_memory.domain.errors import AgentMemoryError
+from agent_memory.domain.json_text import read_json
+from agent_memory.domain.models import Model
+from agent_memory.domain.retention import HOUR_SECONDS
+
+VERSION: Final = 1
+# Nights that were missed are made up for as long as the trail's bucket keeps its files.
+LONGEST_HOURS: Final = 7 * 24
+# The ids of events are kept longer than any window that may still be read.
+_SEEN_HOURS: Final = LONGEST_HOURS + 25
+
+
+class LedgerError(AgentMemoryError):
+    """The ledger of accesses can't be used; no record may be judged without it."""
+
+
+class Reads(NamedTuple):
+    """How often one record was read, and when last (epoch seconds)."""
+
+    times: int = 0
+    last_at: int | None = None
+
+
+class AccessLedger(Model):
+    """All accesses ever seen, by memory and record. *read_until*: up to when logs were read. *seen*: ids of the events
+    of the last days with their times."""
+
+    schema_version: int = VERSION
+    read_until: int = 0
+    accesses: Mapping[str, Mapping[str, tuple[int, int]]] = {}
+    seen: Mapping[str, int] = Field(default={})
+
+    def of(self, memory_id: str, *record_ids: str) -> Reads:
+        """The reads of a record, under all ids that it ever had."""
+        held = self.accesses.get(memory_id, {})
+        found = [held[one] for one in dict.fromkeys(record_ids) if one in held]
+        return Reads(sum(count for count, _ in found), max((last for _, last in found), default=None))
+
+    def without(self, memory_id: str, record_ids: Iterable[str]) -> "AccessLedger":
+        """The ledger without these records: they were erased, or are gone."""
+        gone = set(record_ids)
+        left = {one: reads for one, reads in self.accesses.get(memory_id, {}).items() if one not in gone}
+        return self.model_copy(update={"accesses": {**self.accesses, memory_id: left}})
+
+
+def window_of(ledger: AccessLedger, *, hours: int, now: int) -> Window:
+    """What has to be read tonight: the last *hours*, and what nights that did not run have left."""
+    usual = now - hours * HOUR_SECONDS
+    missed = ledger.read_until - (hours - 24) * HOUR_SECONDS if ledger.read_until else usual
+    return Window(max(min(usual, missed), now - LONGEST_HOURS * HOUR_SECONDS), now + 1)
+
+
+def added(ledger: AccessLedger, found: Iterable[Access], *, window: Window, now: int) -> AccessLedger:
+    """The ledger with what was *found*; adding the same again changes nothing."""
+    seen, accesses = dict(ledger.seen), {name: dict(held) for name, held in ledger.accesses.items()}
+    for one in found:
+        if one.event_id in seen:
+            continue
+        seen[one.event_id] = one.at
+        held = accesses.setdefault(one.memory_id, {})
+        count, last = held.get(one.record_id, (0, 0))
+        held[one.record_id] = (count + 1, max(last, min(one.at, now)))
+    oldest = window.end - _SEEN_HOURS * HOUR_SECONDS
+    kept = {event: at for event, at in seen.items() if at >= oldest}
+    # A clock that was ahead once must not make later nights skip what they have to read.
+    read_until = max(min(ledger.read_until, now), min(window.end, now))
+    return AccessLedger(read_until=read_until, accesses=accesses, seen=kept)
+
+
+def read_ledger(body: bytes | str) -> AccessLedger:
+    """A stored ledger; of nothing an empty one. Raises LedgerError with what to do."""
+    if not body.strip():
+        return AccessLedger()
+    try:
+        value = read_json(body)
+    except (ValueError, RecursionError):
+        value = None
+    version = value.get("schema_version") if isinstance(value, Mapping) else None
+    if isinstance(version, int) and version > VERSION:
+        raise LedgerError("the ledger of accesses was written by a newer release: deploy that release again")
+    try:
+        return AccessLedger.model_validate(value)
+    except ValidationError:
+        raise LedgerError("the ledger of accesses can't be read") from None
