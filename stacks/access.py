@@ -200,7 +200,7 @@ class AccessStack(cdk.Stack):
             "knowledge-bucket": names.knowledge_bucket,
             "ledger-table": names.ledger_table,
             "lifecycle-machine": names.lifecycle_machine_arn,
-            "operator-settings": self.to_json_string(self._deployment.runtime_environment()),
+            "operator-settings": self.to_json_string(self._deployment.operator_settings()),
             "parked-bucket": names.parked_bucket,
             "procedures-table": names.procedures_table,
             "refused-queue": names.queue_url("refused"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import aws_cdk as cdk
-from agent_memory.contract import environment_variable
+from agent_memory.contract import ENVIRONMENT_PREFIX, environment_variable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
@@ -260,6 +260,10 @@ class Deployment(BaseModel):
             "trailBucket": names.trail_bucket if named else "",
             "agentcoreMachine": names.agentcore_machine_arn if named else "",
         }
+
+    def operator_settings(self) -> dict[str, str]:
+        """The same for the operators' parameter, which holds 4 KB: without the prefix that all names share."""
+        return {key.removeprefix(ENVIRONMENT_PREFIX): value for key, value in self.runtime_environment().items()}
 
     def runtime_environment(self) -> dict[str, str]:
         """Every AGENT_MEMORY_* variable, as text: what the operators' command is told."""

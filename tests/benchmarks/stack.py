@@ -12,7 +12,7 @@ from typing import Any
 
 import boto3
 from agent_memory.contract import COMPONENT, PARAMETER_ROOT
-from agent_memory.settings import settings_from
+from agent_memory.settings import settings_from_json
 from agent_memory.wiring import Services
 from botocore.config import Config
 
@@ -44,7 +44,7 @@ class BenchStack:
         """The very services that the deployed functions build, from the deployment's own parameter."""
         name = f"{PARAMETER_ROOT}/{ENVIRONMENT}/operator-settings"
         value = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
-        return Services(settings_from(json.loads(value)))
+        return Services(settings_from_json(value, ENVIRONMENT))
 
     @cached_property
     def _functions(self) -> Any:

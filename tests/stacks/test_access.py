@@ -3,7 +3,7 @@
 import json
 
 from agent_memory import contract
-from agent_memory.settings import settings_from
+from agent_memory.settings import settings_from, settings_from_json
 from support.deployments import allow_statements, as_list, flat, functions, resources, templates
 
 
@@ -17,10 +17,10 @@ def test_every_name_that_clients_look_up_is_published() -> None:
 
 
 def test_operators_build_the_very_settings_of_the_functions() -> None:
-    stored = json.loads(flat(parameters("dev")["/agent-memory/dev/operator-settings"]))
+    stored = settings_from_json(flat(parameters("dev")["/agent-memory/dev/operator-settings"]), "dev")
     bootstrap = {key: flat(value) for key, value in functions()["bootstrap"]["Environment"]["Variables"].items()}
-    assert settings_from(stored) == settings_from(bootstrap)
-    assert settings_from(stored).consolidation_machine.endswith(":stateMachine:agent-memory-consolidation-dev")
+    assert stored == settings_from(bootstrap)
+    assert stored.consolidation_machine.endswith(":stateMachine:agent-memory-consolidation-dev")
 
 
 def test_operator_settings_fit_a_standard_parameter() -> None:

@@ -165,14 +165,15 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
 
 
 def settings_from_json(text: str, deployment: str) -> Settings:
-    """Read the settings that *deployment* stores for its operators."""
+    """Read the settings that *deployment* stores for its operators: the variables, with their prefix or without."""
     try:
         stored = json.loads(text)
     except ValueError:
         stored = None
     if not isinstance(stored, dict):
         raise ConfigurationError(f"operator-settings of {deployment!r} is not JSON: deploy it again")
-    return settings_from({str(name): str(value) for name, value in stored.items()})
+    named = {str(name).removeprefix(ENVIRONMENT_PREFIX): str(value) for name, value in stored.items()}
+    return settings_from({ENVIRONMENT_PREFIX + name: value for name, value in named.items()})
 
 
 @cache
