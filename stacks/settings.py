@@ -26,18 +26,15 @@ ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
 RUNTIME_KEYS: Final = (
     "memoryTtlDays", "failedRetentionDays", "parkedDays", "transcriptDays", "runMinConfidence",
     "wRecency", "wAccess", "wFrequency", "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration",
-    "dueShards", "distiller",
-    "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions", "piiUnsupportedLanguage",
+    "dueShards", "distiller", "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions",
+    "piiUnsupportedLanguage", "accessWindowHours", "summariseMaxTokens", "guardrailId", "prefetchMinutes",
     "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
     "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
     "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
     "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
     "taskTypeAliases", "procedureReviewerAgents", "callerAuth", "canaryStorageProbe",
     "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
-    "accessWindowHours",
     "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
-    "summariseMaxTokens", "guardrailId",
-    "prefetchMinutes",
 )  # fmt: skip
 
 # What only the functions of erasures are told beside that: the variables of a function have 4 KB.

@@ -127,6 +127,10 @@ class Episodes(Protocol):
     def pin(self, agent_id: str, run_id: str, *, pinned: bool, expires_at: int | None, decays_at: int | None) -> bool:
         """Set or remove the pin. False when the episode is gone."""
 
+
+class WithheldEpisodes(Protocol):
+    """Episodes of ONE tenant that lack what is in quarantine."""
+
     def give_back(self, agent_id: str, run_id: str, *, field: str, text: str, mark: str) -> bool:
         """Put a text that was withheld back into *field*, once per *mark*. False when the episode is gone."""
 

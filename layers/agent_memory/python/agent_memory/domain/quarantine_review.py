@@ -7,7 +7,7 @@ from agent_memory.domain.artifact_reading import MAX_FACT
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.fact_confirming import ConfirmDoors, ConfirmRules, confirm_released
 from agent_memory.domain.models import Claim, Model
-from agent_memory.domain.ports import Episodes
+from agent_memory.domain.ports import WithheldEpisodes
 from agent_memory.domain.quarantine import HeldContent, Part, Quarantine, Quarantined, QuarantineState, cleared_mark
 
 Released = Literal["released", "unchanged", "not_found", "rejected", "episode_gone", "refused", "erased"]
@@ -26,7 +26,7 @@ class ReleaseDoors(NamedTuple):
     """What a release touches. *propose* None: this deployment keeps no procedures."""
 
     quarantine: Quarantine
-    episodes: Episodes
+    episodes: WithheldEpisodes
     confirming: Callable[[], ConfirmDoors]
     propose: Callable[[Quarantined, HeldContent], str] | None = None
 
