@@ -8,9 +8,10 @@ IsTheirRun = Callable[[str, str], bool]
 def pruned(value: object, theirs: IsTheirRun, names: frozenset[str]) -> object:
     """*value* without the entries of lists and maps that name a run of theirs, or one of *names*."""
     match value:
-        case {"agent_id": str(agent), "run_ids": list(runs)}:
+        case {"agent_id": str(agent), "run_ids": list(runs), **others}:
             # Due episodes of one agent.
-            return {**value, "run_ids": [run for run in runs if not (isinstance(run, str) and theirs(agent, run))]}
+            left = [run for run in runs if not (isinstance(run, str) and theirs(agent, run))]
+            return {"agent_id": agent, **others, "run_ids": left}
         case dict():
             kept = {key: held for key, held in value.items() if not _named(key, theirs, names)}
             return {key: pruned(held, theirs, names) for key, held in kept.items() if not _named(held, theirs, names)}
