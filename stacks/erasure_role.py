@@ -77,24 +77,26 @@ class ErasureRole(Construct):
     def _objects(self) -> None:
         names = self._names
         rewritten = (*READ_VERSIONS, *DELETE_VERSIONS, "s3:PutObject")
-        for bucket, prefix, actions in (
-            (names.transcripts_bucket, f"{TENANT}/*", DELETE_VERSIONS),
-            (names.transcripts_bucket, f"{contract.WORK_ROOT}/{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
-            (names.parked_bucket, f"parked/{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
-            (names.knowledge_bucket, f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*", (*READ_VERSIONS, *DELETE_VERSIONS)),
-            (names.archive_bucket, f"{contract.ARCHIVE_PREFIX}{TENANT}/*", rewritten),
-            # Slices and results of nights lie under their night; the tenant follows after the room.
-            (names.archive_bucket, f"{contract.LIFECYCLE_PREFIX}*/{TENANT}/*", rewritten),
-            (names.receipts_bucket, f"{contract.RECEIPTS_PREFIX}{TENANT}/*", ("s3:GetObject", "s3:PutObject")),
-            (names.receipts_bucket, f"{contract.ERASURE_WORK_PREFIX}{TENANT}/*", rewritten),
+        night_files = [f"{contract.LIFECYCLE_PREFIX}*/{room}/{TENANT}/*" for room in contract.NIGHT_ROOMS]
+        for bucket, prefixes, actions in (
+            (names.transcripts_bucket, [f"{TENANT}/*"], DELETE_VERSIONS),
+            (names.transcripts_bucket, [f"{contract.WORK_ROOT}/{TENANT}/*"], (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.parked_bucket, [f"parked/{TENANT}/*"], (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.knowledge_bucket, [f"{contract.KNOWLEDGE_PREFIX}{TENANT}/*"], (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (names.archive_bucket, [f"{contract.ARCHIVE_PREFIX}{TENANT}/*"], rewritten),
+            # Slices and results of nights lie under their night. The room is named: a tenant may be called as one is.
+            (names.archive_bucket, night_files, rewritten),
+            (names.receipts_bucket, [f"{contract.RECEIPTS_PREFIX}{TENANT}/*"], ("s3:GetObject", "s3:PutObject")),
+            (names.receipts_bucket, [f"{contract.ERASURE_WORK_PREFIX}{TENANT}/*"], rewritten),
         ):
             arn = names.bucket_arn(bucket)
-            self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[f"{arn}/{prefix}"]))
+            objects = [f"{arn}/{prefix}" for prefix in prefixes]
+            self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=objects))
             self.role.add_to_policy(
                 iam.PolicyStatement(
                     actions=["s3:ListBucket", "s3:ListBucketVersions"],
                     resources=[arn],
-                    conditions={"StringLike": {"s3:prefix": [prefix]}},
+                    conditions={"StringLike": {"s3:prefix": prefixes}},
                 )
             )
-            acknowledge(self.role, ERASED_OBJECTS.reason, f"IAM5[Resource::{arn}/{prefix}]")
+            acknowledge(self.role, ERASED_OBJECTS.reason, *(f"IAM5[Resource::{one}]" for one in objects))

@@ -86,3 +86,20 @@ def test_an_edited_receipt_is_refused(account: AwsAccount, capsys: pytest.Captur
 def test_an_unknown_erasure_is_not_found(account: AwsAccount, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run(["erase", "status", "x-0", *WHERE]) == 3
     assert "no erasure x-0" in capsys.readouterr().err
+
+
+def test_who_erases_a_tenant_is_told_that_its_callers_stay(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert command.run(["erase", "tenant", "acme", "--confirm", "--env", ENVIRONMENT]) == 0
+    assert "agent-memory callers list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tenant", ["a#b", "..", "%23", "ａ", "a\u0301", "registry", *contract.CANARY_TENANTS])
+def test_what_is_no_tenant_to_be_erased_is_refused(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str], tenant: str
+) -> None:
+    assert command.run(["erase", "tenant", tenant, "--confirm", "--env", ENVIRONMENT]) == 2
+    assert "tenant" in capsys.readouterr().err
+    assert account.items(account.settings.ledger_table) == []

@@ -145,6 +145,16 @@ def test_what_was_kept_before_an_erasure_is_not_picked_up_after_it(account: AwsA
     assert ask(context_id=context_id)["prefetched"] is True
 
 
+@pytest.mark.parametrize("entry", ["u-0123", "*"])
+def test_nothing_is_kept_when_somebody_is_erased_while_memory_is_read(account: AwsAccount, entry: str) -> None:
+    account.erase(TENANT, entry, before=account.services.now())
+    assert ask(prefetch=True)["prefetched"] is False
+    assert [row for row in account.items(account.settings.ledger_table) if "content" in row] == []
+    account.erase(TENANT, entry, before=account.services.now() - 1)
+    assert ask(prefetch=True)["prefetched"] is True
+    assert [row for row in account.items(account.settings.ledger_table) if "content" in row]
+
+
 def test_a_degraded_recall_is_not_kept_for_a_run_that_may_find_more(account: AwsAccount) -> None:
     forget_the_embedder(account)
     answer = ask(prefetch=True)

@@ -10,7 +10,7 @@ from support.reach import ERASURE_ROLE, OPERATOR, OWN, SESSION_ROLES, TENANT_ROL
 
 TABLE = rows()
 # Neighbours in every way in which one id can be mistaken for another.
-STRANGERS = ["ab", "b", "A", "a.", "a#b", "registry", "", "a/b", "*", "?"]
+STRANGERS = ["ab", "b", "A", "a.", "a#b", "registry", "", "a/b", "*", "?", "plan", "n-1", "agent", "domain", "x.json"]
 
 
 def as_id(row: Row) -> str:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from agent_memory.aws.erasing_rows import run_test
 from agent_memory.aws.object_versions import ObjectVersions, Version
-from agent_memory.contract import KNOWLEDGE_PREFIX, LIFECYCLE_PREFIX, WORK_ROOT
+from agent_memory.contract import KNOWLEDGE_PREFIX, WORK_ROOT
 from agent_memory.domain.erasing_files import mentions, pruned
 from agent_memory.domain.erasure import Erasure, Swept, Tally, Traces
-from agent_memory.domain.keys import SIDECAR, document_key
+from agent_memory.domain.keys import SIDECAR, document_key, tenant_of_slice
 
 MAX_BYTES = 64 * 1024 * 1024
 Prefix = Callable[[str], str]
@@ -65,7 +65,8 @@ class RunObjects:
 
     def _of_run(self, path: str, erasure: Erasure, traces: Traces) -> bool:
         # What was held back lies one folder deeper, under a name that no agent has.
-        parts = [part for part in path.split("/") if not part.startswith("~")]
+        parts = path.split("/")
+        parts = parts[1:] if parts[0].startswith("~") else parts
         return len(parts) > 2 and erasure.run_hash(parts[0], parts[1]) in traces.runs
 
     def _says_so(self, version: Version, erasure: Erasure) -> bool:
@@ -150,7 +151,7 @@ class NightFiles:
         return sum(1 for key in self._own(erasure) for _ in self._touched(key, erasure, traces))
 
     def _own(self, erasure: Erasure) -> list[str]:
-        return [key for key in self._keys() if f"/{erasure.tenant_id}/" in key.removeprefix(LIFECYCLE_PREFIX)]
+        return [key for key in self._keys() if tenant_of_slice(key) == erasure.tenant_id]
 
     def _touched(self, key: str, erasure: Erasure, traces: Traces) -> Iterator[_Night]:
         """The versions that name something of the person, the newest first, each with what replaces it."""

@@ -88,11 +88,15 @@ class LedgerStore:
         self._of_everybody = of_everybody
 
     def sweep(self, erasure: Erasure, traces: Traces) -> tuple[Swept, Traces]:
-        tally = Tally(self._store)
+        """What a row tells of its run is kept: held texts and parked objects are found by it alone."""
+        tally, runs = Tally(self._store), set()
         for row in self.theirs(erasure, traces):
+            plain = with_ids(row)
+            if plain.get("run_id") and not (erasure.whole or self._of_everybody):
+                runs.add(erasure.run_hash(str(plain.get("agent_id")), str(plain["run_id"])))
             self._rows.delete(row)
             tally.remove(row[LEDGER_SORT_KEY]["S"])
-        return tally.swept(), traces
+        return tally.swept(), traces.with_runs(runs)
 
     def left(self, erasure: Erasure, traces: Traces) -> int:
         return sum(1 for _ in self.theirs(erasure, traces))

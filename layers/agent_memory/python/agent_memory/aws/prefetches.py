@@ -24,9 +24,11 @@ class DynamoPrefetches:
         self._tenant_id = tenant_id
 
     def keep(self, prefetched: Prefetched) -> bool:
-        """Write the row once. False when there is one."""
+        """Write the row once. False when there is one, or when something was erased since it was asked for."""
         if prefetched.tenant_id != self._tenant_id:
             raise CrossTenantError(f"a prefetched recall of another tenant reached the ledger of {self._tenant_id}")
+        if self._erased_since(prefetched.kept_at):
+            return False
         row = self._key(prefetched.context_id) | item(prefetched.model_dump(exclude={"tenant_id", "context_id"}))
         with translating("dynamodb:PutItem on the ledger"):
             try:

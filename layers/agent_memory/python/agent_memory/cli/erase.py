@@ -61,6 +61,7 @@ def whole_tenant(
     """
     session = session_of(ctx, env, output)
     _erase(session, tenant, {"whole_tenant": True}, confirm=confirm, wait=wait, timeout=timeout)
+    session.screen.notice(f"Principals that may speak for {tenant} still may: agent-memory callers list, then revoke")
 
 
 @app.command()

@@ -8,12 +8,12 @@ IsTheirRun = Callable[[str, str], bool]
 def pruned(value: object, theirs: IsTheirRun, names: frozenset[str]) -> object:
     """*value* without the entries of lists and maps that name a run of theirs, or one of *names*."""
     match value:
+        case {"agent_id": str(agent), "run_ids": list(runs), **others}:
+            # Due episodes of one agent.
+            left = [run for run in runs if not (isinstance(run, str) and theirs(agent, run))]
+            return {"agent_id": agent, **others, "run_ids": left}
         case dict():
             kept = {key: held for key, held in value.items() if not _named(key, theirs, names)}
-            agent, runs = kept.get("agent_id"), kept.get("run_ids")
-            if isinstance(agent, str) and isinstance(runs, list):
-                # Due episodes of one agent.
-                return {**kept, "run_ids": [run for run in runs if not (isinstance(run, str) and theirs(agent, run))]}
             return {key: pruned(held, theirs, names) for key, held in kept.items() if not _named(held, theirs, names)}
         case list():
             return [pruned(held, theirs, names) for held in value if not _named(held, theirs, names)]

@@ -81,4 +81,4 @@ def _reworded(procedure: Procedure, kept: Sequence[ProposalEvidence], now: int) 
         steps_sha256=steps_hash(title, steps), applied=procedure.applied, succeeded=procedure.succeeded,
     )  # fmt: skip
     anew = {"applied": 0, "succeeded": 0, "offered": 0, "passed_over": 0, "last_used_at": now, "last_offered_at": None}
-    return moved(procedure, change, title=title, steps=steps, approval=None, vector=None, **anew)
+    return moved(procedure, change, title=title, steps=steps, approval=None, vector=None, cleared_sha256=None, **anew)

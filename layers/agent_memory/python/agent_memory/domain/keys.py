@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from agent_memory.contract import ARCHIVE_PREFIX, LIFECYCLE_PREFIX, REGISTRY_TENANT, WORK_ROOT
+from agent_memory.contract import ARCHIVE_PREFIX, LIFECYCLE_PREFIX, NIGHT_ROOMS, REGISTRY_TENANT, WORK_ROOT
 from agent_memory.domain.errors import RefusedInputError
 
 SEPARATOR = "#"
@@ -212,8 +212,19 @@ def room_prefix(run_id: str, room: str) -> str:
 
 
 def slice_key(run_id: str, room: str, tenant_id: str, name: str) -> str:
-    """S3 key of a slice of one tenant."""
+    """S3 key of a slice of one tenant. Raises ValueError for a room that the role of erasures does not reach."""
+    if room.rpartition("/")[2] not in NIGHT_ROOMS:
+        raise ValueError(f"{room} is no room of contract.NIGHT_ROOMS")
     return f"{room_prefix(run_id, room)}{tenant_id}/{name}.json"
+
+
+def tenant_of_slice(key: str) -> str | None:
+    """The tenant whose slice or result a night's file is; None: it is of no single tenant. Read by its place in the
+    key, because a tenant may be called as a room is."""
+    _, *parts = key.removeprefix(LIFECYCLE_PREFIX).split("/")
+    if parts and parts[0] in ("done", "progress"):
+        parts = parts[1:]
+    return parts[1] if len(parts) > 2 and parts[0] in NIGHT_ROOMS else None
 
 
 def room_of(key: str) -> str:

@@ -79,11 +79,13 @@ class CandidateFact(Model):
 class CandidateProcedure(Model):
     """A step list that one run proposes. Nothing that decides (state, counters, keys) is ever read from a model.
 
-    *from_tools*: how many steps stand in what tools or documents said."""
+    *from_tools*: how many steps stand in what tools or documents said. *cleared*: a person let it out of quarantine.
+    """
 
     title: str
     steps: tuple[str, ...]
     from_tools: int = 0
+    cleared: bool = False
 
 
 class Artifacts(Model):

@@ -51,7 +51,7 @@ class Prefetches(Protocol):
     """The prefetched recalls of ONE tenant."""
 
     def keep(self, prefetched: Prefetched) -> bool:
-        """Keep it once. False when something is kept under its context_id."""
+        """Keep it once. False when something is kept under its context_id, or was erased since it was asked for."""
 
     def get(self, context_id: str) -> Prefetched | None:
         """What is kept, unless something of the tenant was erased since."""

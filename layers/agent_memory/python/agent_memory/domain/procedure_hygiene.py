@@ -61,12 +61,14 @@ _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 
 
 class Proposed(NamedTuple):
-    """A title and steps as they may be kept: one line each, without list marks. *refusal*: a code, or None."""
+    """A title and steps as they may be kept: one line each, without list marks. *refusal*: a code, or None.
+    *cleared*: a person let them out of quarantine."""
 
     title: str
     steps: tuple[str, ...]
     refusal: str | None = None
     warnings: tuple[str, ...] = ()
+    cleared: bool = False
 
 
 def cleaned_procedure(title: str, steps: Sequence[str]) -> Proposed:

@@ -106,6 +106,7 @@ def propose_released(
     claim: Claim, candidate: CandidateProcedure, outcome: Outcome, doors: ProposeDoors, rules: ProposeRules, *, now: int
 ) -> ProposalDecided:
     """Propose what a person let out of quarantine, as its run would have. It still waits for a review."""
+    candidate = candidate.model_copy(update={"cleared": True})
     artifacts = Artifacts(task_summary="", outcome=outcome, procedure=candidate)
     released = Distillation(task="", asked="", artifacts=artifacts, distilled_by=DistilledBy.MODEL, scrubbed=True)
     reason = _not_to_be_proposed(claim, released)
@@ -129,6 +130,7 @@ def _cleaned_and_proposed(
         return ProposalDecided(decision="refused", reason=cleaned.refusal)
     if candidate.from_tools:
         cleaned = cleaned._replace(warnings=(*cleaned.warnings, "steps_of_tools"))
+    cleaned = cleaned._replace(cleared=candidate.cleared)
     return _Proposal(claim, distillation, cleaned, doors, rules, now).answer()
 
 
@@ -172,6 +174,7 @@ class _Proposal:
     ) -> None:
         self._claim = claim
         self._task_type = claim.task_type or ""
+        self._hash = steps_hash(cleaned.title, cleaned.steps)
         self._cleaned = cleaned
         self._doors = doors
         self._rules = rules
@@ -209,7 +212,10 @@ class _Proposal:
         if known.evidence >= MAX_EVIDENCE and not self._unknown_to(known):
             enough = ProposalDecided(decision="enough_seen", procedure_id=known.procedure_id, evidence=known.evidence)
             return enough, "enough_seen"
-        return self._write(seen, merge_evidence(known, self._claim.agent_id), opens=False), _WORDS[known.state]
+        more = merge_evidence(known, self._claim.agent_id)
+        if self._cleaned.cleared and known.steps_sha256 == self._hash:
+            more = more.model_copy(update={"cleared_sha256": self._hash})
+        return self._write(seen, more, opens=False), _WORDS[known.state]
 
     def _unknown_to(self, known: Procedure) -> bool:
         """Whether the run's agent is to be noted, however many proposed it: it may not approve its own proposal."""
@@ -261,6 +267,7 @@ class _Proposal:
             vector=self._vector,
             embedding_model=None if task_vector is None and self._vector is None else self._doors.embedder.model,
             warnings=self._cleaned.warnings,
+            cleared_sha256=self._hash if self._cleaned.cleared else None,
             history=(opening,),
         )
 
@@ -273,7 +280,7 @@ class _Proposal:
             proposed_at=self._now,
             title=cleaned.title,
             steps=cleaned.steps,
-            steps_sha256=steps_hash(cleaned.title, cleaned.steps),
+            steps_sha256=self._hash,
         )
         expires_at = retention.ledger_expires_at(self._rules.retention, now=self._now)
         return ProposalWrite(

@@ -94,7 +94,8 @@ class Procedure(Model):
     approve it. *evidence*: how many runs did. *applied*, *succeeded*: runs that followed these very steps; *offered*:
     memory contexts that showed it; *passed_over*: runs that were shown it and did not follow it. *last_used_at*: until
     it is used, when it was proposed or approved. *task_vector*: of the task as it was asked; *vector*: of title and
-    steps. *warnings*: codes for the reviewer. *revision*: of the store, which refuses a write over another one.
+    steps. *warnings*: codes for the reviewer. *cleared_sha256*: hash of the words that a person let out of
+    quarantine. *revision*: of the store, which refuses a write over another one.
     """
 
     tenant_id: str
@@ -120,6 +121,7 @@ class Procedure(Model):
     embedding_model: str | None = None
     approval: Approval | None = None
     warnings: tuple[str, ...] = ()
+    cleared_sha256: str | None = None
     history: tuple[ProcedureChange, ...] = ()
     revision: int = 0
     schema_version: int = SCHEMA_VERSION

@@ -159,9 +159,12 @@ def gives_orders(content: str, *, cleared: bool) -> bool:
 
 def procedure_gives_orders(procedure: Procedure) -> bool:
     """Whether an approved procedure must not be shown. What a person approved is judged as leniently as a user's word;
-    the word of an agent that reviews is an agent's."""
+    the word of an agent that reviews is an agent's. Words that one person let out of quarantine and a person approved
+    are shown; other words that they were edited into are screened again."""
     approval = procedure.approval
     by_person = approval is not None and approval.kind == "person"
+    if by_person and procedure.cleared_sha256 == procedure.steps_sha256:
+        return False
     return screen_all((procedure.title, *procedure.steps), Trust.USER if by_person else Trust.AGENT).held
 
 

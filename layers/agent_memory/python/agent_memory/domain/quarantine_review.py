@@ -82,7 +82,10 @@ def _applied(
     if row.part is Part.FACT:
         return _observed(row, content, doors.confirming(), rules, now)
     if row.part is Part.PROCEDURE and doors.propose is not None:
-        return ReleasedText(result="released", gate=doors.propose(row, content))
+        gate = doors.propose(row, content)
+        if gate == "erased":
+            return ReleasedText(result="erased")
+        return ReleasedText(result="refused" if gate in ("refused", "unreadable") else "released", gate=gate)
     if row.part is Part.ASKED:
         # It was part of what finds the episode, not of what is shown.
         return ReleasedText(result="released", gate="not_shown")
