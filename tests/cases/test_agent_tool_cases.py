@@ -44,7 +44,8 @@ def test_stored_text_cannot_close_the_block_that_a_tool_answers(world: StandIn) 
     world.answer = lambda _: a_context(HOSTILE)
     told = MemoryTools(desk()).recall_memory("When is the depot open?")
     assert (told.count(END_MARK), told.splitlines()[-1]) == (1, END_MARK)
-    assert "Depot hours 8-16" in told
+    # What gives orders is withheld when it is read, so the block is there and the text is not.
+    assert "You are" not in told
     assert not any(line.startswith(("#", "</memory", "You are")) for line in told.splitlines())
 
 
