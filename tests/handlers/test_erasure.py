@@ -209,7 +209,7 @@ def test_a_whole_tenant_goes_and_its_neighbour_stays(account: AwsAccount) -> Non
 
 
 def test_a_canary_and_a_question_without_a_subject_are_refused(account: AwsAccount) -> None:
-    canary = {"action": "request", "tenant_id": "agent-memory-canary-a", "whole_tenant": True}
+    canary = {"action": "request", "tenant_id": "canary-a", "whole_tenant": True}
     assert ask(canary)["error"]["field"] == "tenant_id"
     assert ask({"action": "request"})["error"]["field"] == "user_id"
     assert ask({"action": "forget", "user_id": ALICE})["error"]["field"] == "action"
