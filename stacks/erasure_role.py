@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.settings import Deployment
-from stacks.tenant_role import NOBODY, READ_ITEMS, TENANT, WRITE_ITEMS
+from stacks.tenant_role import READ_ITEMS, TENANT, WRITE_ITEMS, for_one_tenant, never_the_registry, on_own_keys
 from stacks.wildcards import ERASED_OBJECTS, acknowledge
 
 READ_VERSIONS = ("s3:GetObject", "s3:GetObjectVersion")
@@ -19,20 +19,12 @@ class ErasureRole(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
         super().__init__(scope, construct_id)
         self._names = deployment.names
-        tag = f"aws:RequestTag/{contract.TENANT_TAG}"
-        trusted = iam.AccountRootPrincipal().with_conditions(
-            {
-                "Null": {tag: "false"},
-                "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
-                "StringNotLike": {tag: NOBODY},
-            }
-        )
         self.role = iam.Role(
             self,
             "Role",
             role_name=self._names.erasure_role,
             description="Deletes the memories of the one tenant that the session tag names",
-            assumed_by=trusted.with_session_tags(),
+            assumed_by=for_one_tenant(),
             max_session_duration=cdk.Duration.hours(1),
         )
         self._items()
@@ -48,31 +40,12 @@ class ErasureRole(Construct):
             for table in (names.episodes_table, names.facts_table, names.ledger_table, names.procedures_table)
         ]
         review = f"{names.table_arn(names.procedures_table)}/index/{contract.REVIEW_INDEX}"
-        for actions, resources in (
-            ((*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"), tables),
-            (("dynamodb:Query",), [review]),
+        for statement in (
+            on_own_keys((*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"), tables),
+            on_own_keys(("dynamodb:Query",), [review]),
+            never_the_registry(names.table_arn(names.ledger_table)),
         ):
-            self.role.add_to_policy(
-                iam.PolicyStatement(
-                    actions=list(actions),
-                    resources=list(resources),
-                    conditions={
-                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{TENANT}#*"]},
-                        # ForAllValues holds when the key is absent.
-                        "Null": {"dynamodb:LeadingKeys": "false"},
-                    },
-                )
-            )
-
-        # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                effect=iam.Effect.DENY,
-                actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
-                resources=[names.table_arn(names.ledger_table)],
-                conditions={"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]}},
-            )
-        )
+            self.role.add_to_policy(statement)
 
     def _objects(self) -> None:
         names = self._names

@@ -1,5 +1,7 @@
 """The only role that reads or writes what tenants store, held to one tenant by the tag of its session."""
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from agent_memory import contract
 from aws_cdk import aws_iam as iam
@@ -9,13 +11,51 @@ from stacks.settings import Deployment
 from stacks.wildcards import TENANT_OBJECTS, acknowledge
 
 TENANT = f"${{aws:PrincipalTag/{contract.TENANT_TAG}}}"
-NO_TENANTS = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
 # The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a pattern is nobody's
 # name.
-NOBODY = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
+NO_TENANTS = [contract.REGISTRY_TENANT, "*/*", "*${*}*", "*${?}*", ""]
 WORK = f"{contract.WORK_ROOT}/{TENANT}/*"
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+
+
+def for_one_tenant() -> iam.PrincipalBase:
+    """Who may take a role that is held to one tenant: whoever the account lets, with the tenant as the tag."""
+    tag = f"aws:RequestTag/{contract.TENANT_TAG}"
+    return (
+        iam.AccountRootPrincipal()
+        .with_conditions(
+            {
+                "Null": {tag: "false"},
+                "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
+                "StringNotLike": {tag: NO_TENANTS},
+            }
+        )
+        .with_session_tags()
+    )
+
+
+def on_own_keys(actions: Sequence[str], resources: Sequence[str]) -> iam.PolicyStatement:
+    """Allow *actions* on the rows of the session's tenant."""
+    return iam.PolicyStatement(
+        actions=list(actions),
+        resources=list(resources),
+        conditions={
+            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{TENANT}#*"]},
+            # ForAllValues holds when the key is absent.
+            "Null": {"dynamodb:LeadingKeys": "false"},
+        },
+    )
+
+
+def never_the_registry(ledger: str) -> iam.PolicyStatement:
+    """No session can be of the registry (see for_one_tenant); should that ever change, its rows stay out of reach."""
+    return iam.PolicyStatement(
+        effect=iam.Effect.DENY,
+        actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
+        resources=[ledger],
+        conditions={"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]}},
+    )
 
 
 class TenantRole(Construct):
@@ -24,22 +64,12 @@ class TenantRole(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
         super().__init__(scope, construct_id)
         self._names = deployment.names
-        tag = f"aws:RequestTag/{contract.TENANT_TAG}"
-        trusted = iam.AccountRootPrincipal().with_conditions(
-            {
-                "Null": {tag: "false"},
-                "ForAllValues:StringEquals": {"aws:TagKeys": [contract.TENANT_TAG]},
-                # The registry is nobody's tenant, a slash would let one tenant's prefix lie inside another's, and a
-                # pattern is nobody's name.
-                "StringNotLike": {tag: NO_TENANTS},
-            }
-        )
         self.role = iam.Role(
             self,
             "Role",
             role_name=self._names.tenant_role,
             description="Reaches the memories of the one tenant that the session tag names",
-            assumed_by=trusted.with_session_tags(),
+            assumed_by=for_one_tenant(),
             max_session_duration=cdk.Duration.hours(1),
         )
         self._items()
@@ -62,35 +92,14 @@ class TenantRole(Construct):
         procedures = self._names.table_arn(self._names.procedures_table)
         by = (contract.PROCEDURE_INDEX, contract.REVIEW_INDEX, contract.USER_INDEX)
         indexes += [f"{procedures}/index/{name}" for name in by]
-        self._on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger, procedures])
-        # The night removes what the archive holds; facts leave the Knowledge Base before their rows go.
-        self._on_own_keys(("dynamodb:DeleteItem",), [episodes, facts, ledger])
-        self._on_own_keys(("dynamodb:Query",), indexes)
-
-        # No such session can be made (see the trust above); should that ever change, these rows stay out of reach.
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                effect=iam.Effect.DENY,
-                actions=[*READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem"],
-                resources=[ledger],
-                conditions={
-                    "ForAnyValue:StringLike": {"dynamodb:LeadingKeys": [f"{contract.REGISTRY_TENANT}#*"]},
-                },
-            )
-        )
-
-    def _on_own_keys(self, actions: tuple[str, ...], resources: list[str]) -> None:
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                actions=list(actions),
-                resources=resources,
-                conditions={
-                    "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{TENANT}#*"]},
-                    # ForAllValues holds when the key is absent.
-                    "Null": {"dynamodb:LeadingKeys": "false"},
-                },
-            )
-        )
+        for statement in (
+            on_own_keys((*READ_ITEMS, *WRITE_ITEMS), [episodes, facts, ledger, procedures]),
+            # The night removes what the archive holds; facts leave the Knowledge Base before their rows go.
+            on_own_keys(("dynamodb:DeleteItem",), [episodes, facts, ledger]),
+            on_own_keys(("dynamodb:Query",), indexes),
+            never_the_registry(ledger),
+        ):
+            self.role.add_to_policy(statement)
 
     def _objects(self) -> None:
         transcripts = self._names.bucket_arn(self._names.transcripts_bucket)
