@@ -150,9 +150,9 @@ class LocalMemory:
 
     def recall(self, agent_id: str, task: str) -> dict[str, Any]:
         rules = RecallRules(budget_ms=PATIENT_MS, max_episodes=3, max_context_tokens=2000)
-        event = {"tenant_id": "bench", "agent_id": agent_id, "task": task, "explain": True}
+        event = {"tenant_id": "bench", "agent_id": agent_id, "task": task, "tiers": ["episodic"], "explain": True}
         doors: Any = RecallDoors(lambda: self, lambda: self._embedder, lambda *_: None)
-        recall = Recall(recall_request(event, rules), doors, Budget(PATIENT_MS, monotonic), now=NOW // 2, floor=0.0)
+        recall = Recall(recall_request(event, rules), doors, Budget(PATIENT_MS, monotonic), now=NOW // 2, rules=rules)
         return recall.answer(f"c-{uuid.uuid4()}").model_dump(mode="json")
 
 
