@@ -6,28 +6,22 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
-import boto3
 from agent_memory import contract, settings, wiring
 from agent_memory.settings import Settings, settings_from
 from agent_memory.wiring import Services
 from botocore.client import BaseClient
-from botocore.loaders import JSONFileLoader
 from moto import mock_aws
+from support.quick_account import client
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 ENVIRONMENT = "test"
 RECEIPT_KEY = f"alias/agent-memory-receipts-{ENVIRONMENT}"
 USER_KEY = b"0123456789abcdef0123456789abcdef"
-
-
-# Every test opens its clients anew; reading the service models again each time is most of what that costs.
-_model = cache(JSONFileLoader().load_file)
-JSONFileLoader.load_file = lambda _, path: _model(path)
 
 
 def create_tables(dynamodb: Any) -> tuple[str, str]:
@@ -133,7 +127,7 @@ class AwsAccount:
     variables: dict[str, str] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, region_name=REGION)
+        return client(service, REGION)
 
     @cached_property
     def settings(self) -> Settings:
@@ -234,8 +228,9 @@ def _machine(stepfunctions: Any) -> str:
 
 
 def _bucket(name: str) -> None:
-    boto3.client("s3").create_bucket(Bucket=name)
-    boto3.client("s3").put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    s3 = client("s3", REGION)
+    s3.create_bucket(Bucket=name)
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
 
 
 def for_erasures(account: AwsAccount) -> None:
@@ -272,16 +267,18 @@ def an_aws_account(**changes: str) -> Iterator[AwsAccount]:
     with patch.dict(os.environ, credentials), mock_aws():
         for name in [name for name in os.environ if name.startswith(("AWS_ENDPOINT_URL", contract.ENVIRONMENT_PREFIX))]:
             del os.environ[name]
-        episodes, ledger = create_tables(boto3.client("dynamodb"))
-        create_facts_table(boto3.client("dynamodb"))
-        create_procedures_table(boto3.client("dynamodb"))
-        refused = boto3.client("sqs").create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
-        variables = _variables(episodes, ledger, refused, _machine(boto3.client("stepfunctions")))
+        episodes, ledger = create_tables(client("dynamodb", REGION))
+        create_facts_table(client("dynamodb", REGION))
+        create_procedures_table(client("dynamodb", REGION))
+        refused = client("sqs", REGION).create_queue(QueueName=f"agent-memory-refused-{ENVIRONMENT}")["QueueUrl"]
+        variables = _variables(episodes, ledger, refused, _machine(client("stepfunctions", REGION)))
         variables |= {contract.environment_variable(key): value for key, value in changes.items()}
         for bucket in ("transcripts", "parked", "knowledge", "archive", "receipts"):
             _bucket(f"agent-memory-{bucket}-{ENVIRONMENT}-{ACCOUNT}")
-        boto3.client("secretsmanager").create_secret(Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY)
-        boto3.client("events").create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")
+        client("secretsmanager", REGION).create_secret(
+            Name=f"agent-memory/{ENVIRONMENT}/user-key", SecretBinary=USER_KEY
+        )
+        client("events", REGION).create_event_bus(Name=f"{contract.BUS}-{ENVIRONMENT}")
         with patch.dict(os.environ, variables):
             _forget_services()
             yield AwsAccount(variables)
