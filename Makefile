@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 ENV ?= dev
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 unexport PYTHONPATH
+# Compiled Python stays in .venv, also where the environment forbids to keep it: else each process compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench audit clean lock
 
@@ -42,17 +45,19 @@ demo-llm: local-install ## the same with a real chat model on this machine (down
 	@$(BIN)/agent-memory --env local demo
 
 test: local-install ## every test, the end-to-end ones on the local stack
-	$(BIN)/python -m pytest tests -m "not e2e" -n 2 --dist loadfile --cov --cov-report=term:skip-covered
-	$(BIN)/python -m pytest tests -m e2e
+	$(BIN)/python -m pytest tests --ignore tests/e2e -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadfile -v
 
-check: $(READY) ## style, types, import rules, templates, privileges; writes nothing
+check: $(READY) ## style, types, import rules, templates, privileges; writes nothing. `make check test` runs no test twice
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
 	PYTHONPATH=layers/agent_memory/python:. $(BIN)/lint-imports --no-cache
 	$(BIN)/statelint statemachines/*.asl.json
 	$(BIN)/python -m stacks.layers
+ifeq ($(filter test,$(MAKECMDGOALS)),)
 	$(BIN)/python -m pytest tests/stacks tests/statemachines -n 2 --dist loadfile
+endif
 
 audit: $(READY) ## known faults of the pinned packages; asks a public database, so it needs the internet
 	$(BIN)/uvx --quiet --from "pip-audit==2.10.1" pip-audit --disable-pip --require-hashes --progress-spinner off -r layers/dependencies/requirements.txt -r requirements-dev.txt
