@@ -10,7 +10,7 @@ unexport PYTHONPATH
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
-.PHONY: help demo demo-llm example test check fix synth local-up local-down local-install bench audit clean lock
+.PHONY: help demo demo-llm example test coverage check fix synth local-up local-down local-install bench audit clean lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -45,8 +45,11 @@ demo-llm: local-install ## the same with a real chat model on this machine (down
 	@$(BIN)/agent-memory --env local demo
 
 test: local-install ## every test, the end-to-end ones on the local stack
-	$(BIN)/python -m pytest tests --ignore tests/e2e -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest tests --ignore tests/e2e -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadfile -v
+
+coverage: local-install ## the lines that no test but the end-to-end ones runs; half as long again as the tests alone
+	$(BIN)/python -m pytest tests --ignore tests/e2e -n 2 --dist loadfile --cov --cov-report=term-missing:skip-covered
 
 check: $(READY) ## style, types, import rules, templates, privileges; writes nothing. `make check test` runs no test twice
 	$(BIN)/ruff check .

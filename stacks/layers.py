@@ -61,7 +61,12 @@ def built(name: str, target: Platform) -> Path:
         with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
             _install(requirements, Path(scratch) / "layer" / "python", target)
             # The rename is atomic: a build that was cut off leaves nothing that looks like a layer.
-            (Path(scratch) / "layer").rename(folder)
+            try:
+                (Path(scratch) / "layer").rename(folder)
+            except OSError:
+                # Another synthesis built the same pins meanwhile; a folder that has content is a whole layer.
+                if not folder.is_dir():
+                    raise
     return folder
 
 

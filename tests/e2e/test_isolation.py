@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import boto3
 import pytest
 from agent_memory import contract
 from agent_memory.domain.canary import AGENT, secret_of
+from botocore.config import Config
 
 from local import runtime
 
@@ -34,7 +36,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ru
 
 @pytest.fixture
 def client(stack: runtime.Stack) -> Callable[[str], Any]:
-    return boto3.client
+    """One call is one look: on a busy machine the first one outlasts the minute after which an SDK calls again."""
+    return partial(boto3.client, config=Config(read_timeout=2 * PATIENCE, retries={"total_max_attempts": 1}))
 
 
 def look(client: Callable[[str], Any]) -> dict[str, Any]:

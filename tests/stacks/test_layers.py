@@ -84,6 +84,22 @@ def test_the_second_synth_installs_nothing(a_layer: list[list[str]]) -> None:
     assert {"--only-binary", "--require-hashes", "--no-deps"} <= set(a_layer[0])
 
 
+def test_of_two_that_build_the_same_layer_at_once_the_first_one_counts(
+    a_layer: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, install, others = Platform("3.14", "aarch64-manylinux_2_28", ARM), layers.subprocess.run, list[Path]()
+
+    def and_another_meanwhile(command: list[str], **_: object) -> None:
+        monkeypatch.setattr(layers.subprocess, "run", install)
+        others.append(layers.built("dependencies", target))
+        install(command)
+
+    monkeypatch.setattr(layers.subprocess, "run", and_another_meanwhile)
+    assert [layers.built("dependencies", target)] == others
+    assert len(a_layer) == 2
+    assert list(layers.BUILT.iterdir()) == others
+
+
 def test_nothing_of_the_machine_that_built_it_stays_in_a_layer(a_layer: list[list[str]]) -> None:
     folder = layers.built("dependencies", Platform("3.14", "aarch64-manylinux_2_28", ARM))
     kept = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
