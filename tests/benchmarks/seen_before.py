@@ -155,6 +155,13 @@ def auroc(known: Sequence[float], novel: Sequence[float]) -> float:
     return round(float(np.mean(differences > 0) + np.mean(differences == 0) / 2), 4)
 
 
+def halves(answers: Sequence[Asked]) -> Iterator[tuple[str, list[Asked]]]:
+    """Every other task, and the rest: what was chosen on one half is checked on the other."""
+    chosen = set(sorted({asked.run.task for asked in answers})[::2])
+    yield "every other task", [asked for asked in answers if asked.run.task in chosen]
+    yield "the rest", [asked for asked in answers if asked.run.task not in chosen]
+
+
 def measure(answers: Sequence[Asked]) -> dict[str, float]:
     """The figures of the issue, by the form of the question."""
     result: dict[str, float] = {}
@@ -201,6 +208,8 @@ def main() -> None:
         bench.fill()
         say("asking")
         answers = bench.ask()
+        for name, half in halves(answers):
+            say(f"{name}: {json.dumps(measure(half))}")
         say("asking the article's way")
         figures(**measure(answers), **article(maker, runs, episodes), runs=len(runs), distractors=len(retail))
 

@@ -5,11 +5,11 @@ import random
 
 import numpy as np
 import pytest
-from agent_memory.domain.calibration import LOCAL_MODEL, NEVER, QueryForm, episode_floor, form_of
+from agent_memory.domain.calibration import LOCAL_MODEL, NEVER, Floor, QueryForm, episode_floor, form_of
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.lexical import query
-from agent_memory.domain.models import Outcome
-from agent_memory.domain.ranking import NEAR_TIE, collapse, in_order, rank
+from agent_memory.domain.models import Outcome, Vector
+from agent_memory.domain.ranking import NEAR_TIE, Candidate, collapse, in_order, passing, rank
 from agent_memory.domain.recall_request import recall_rules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +43,73 @@ def test_the_score_does_not_depend_on_what_else_is_there() -> None:
     alone = candidates(one)[0].score
     among = next(c.score for c in candidates(one, *crowd) if c.view.run_id == "one")
     assert among == pytest.approx(alone, abs=1e-6)
+
+
+def aside(cosine: float, axis: int) -> Vector:
+    """A unit vector at *cosine* to QUERY; two of different axes have little in common."""
+    vector = np.zeros(8, dtype=np.float32)
+    vector[0], vector[axis] = cosine, (1 - cosine**2) ** 0.5
+    return vector
+
+
+def opened_alike(run_id: str, axis: int, opening: float = 0.5) -> object:
+    """A run opened somewhat like the question, that went on its own way."""
+    return an_episode_at(0, run_id=run_id, task_vector=aside(opening, axis), digest_vector=aside(0.5, axis))
+
+
+FOUND = opened_alike("found", 2, opening=0.9)
+CROWD = [opened_alike(f"crowd{axis}", axis) for axis in range(3, 8)]
+
+
+def test_a_run_that_was_opened_otherwise_is_found_by_the_run_that_it_goes_on_like() -> None:
+    mate = an_episode_at(0, run_id="mate", task_vector=aside(0.1, 1), digest_vector=aside(0.45, 2))
+    found = candidates(*CROWD, mate, FOUND)
+    assert [c.view.run_id for c in found[:2]] == ["found", "mate"]
+    assert found[1].score < found[2].score < found[1].place < found[0].score
+    assert not found[1].reaches(Floor(score=found[1].place, cosine=NEVER))
+
+
+@pytest.mark.parametrize("change", [{"embedding_model": "older-model"}, {"digest_vector": None}])
+def test_a_run_whose_digest_cannot_be_compared_keeps_its_own_place(change: dict[str, object]) -> None:
+    given = {"task_vector": aside(0.1, 1), "digest_vector": aside(0.45, 2), **change}
+    found = candidates(*CROWD, an_episode_at(0, run_id="mate", **given), FOUND)
+    assert found[-1].view.run_id == "mate"
+    assert found[-1].place == found[-1].score
+
+
+def test_without_a_vector_of_the_question_words_alone_decide_the_order() -> None:
+    text = "replace the thermocouple"
+    episodes = [an_episode_at(0.9, run_id=f"r{i}") for i in range(3)]
+    episodes.append(an_episode_at(0, run_id="said", task=text, digest=text))
+    found = rank(query(text), None, [view_of(e) for e in episodes], model=MODEL).candidates
+    assert found[0].view.run_id == "said"
+    assert all(c.place == c.score for c in found)
+
+
+directions = st.lists(st.floats(-1, 1, width=16), min_size=8, max_size=8).filter(lambda v: max(map(abs, v)) > 0.1)
+
+
+@given(st.lists(st.tuples(directions, directions), min_size=1, max_size=8), st.integers(0, 7))
+def test_no_place_is_below_its_score_or_above_the_best_and_no_run_loses_by_being_likelier(
+    rows: list, chosen: int
+) -> None:
+    def unit(values: list[float]) -> Vector:
+        vector = np.array(values, dtype=np.float32)
+        return np.asarray(vector / np.linalg.norm(vector))
+
+    def ranked(vectors: list) -> dict[str, Candidate]:
+        episodes = [
+            an_episode_at(0, run_id=f"r{i}", task_vector=t, digest_vector=d) for i, (t, d) in enumerate(vectors)
+        ]
+        return {c.view.run_id: c for c in candidates(*episodes)}
+
+    vectors = [(unit(t), unit(d)) for t, d in rows]
+    before = ranked(vectors)
+    best = max(c.score for c in before.values())
+    assert all(c.score <= c.place <= best for c in before.values())
+    at = chosen % len(vectors)
+    vectors[at] = (QUERY, vectors[at][1])
+    assert ranked(vectors)[f"r{at}"].place >= before[f"r{at}"].place - 1e-6
 
 
 def test_a_query_in_a_script_without_spaces_finds_its_words() -> None:
@@ -79,7 +146,7 @@ def test_no_stored_vector_can_break_the_ranking(components: list[float]) -> None
     found = candidates(
         an_episode_at(0.9, run_id="good"), an_episode_at(0, run_id="odd", task_vector=vector, digest_vector=vector)
     )
-    assert all(0 <= c.score <= 1.0001 for c in found)
+    assert all(0 <= c.score <= c.place <= 1.0001 for c in found)
     assert len(found) == 2
 
 
@@ -110,6 +177,31 @@ def test_a_shared_id_passes_the_floor_and_a_common_one_does_not() -> None:
         task="seal of pump P-0042",
     )
     assert not any(c.strong for c in common)
+
+
+CUSTOMER = an_episode_at(0.3, run_id="customer", task="parcel of C-20917", digest="late")
+LIKER = an_episode_at(0.5, run_id="liker")
+LIKEST = an_episode_at(0.95, run_id="likest")
+FLOOR = Floor(score=0.6, cosine=0.9)
+
+
+def shown(*episodes: object, form: QueryForm) -> list[str]:
+    return [c.view.run_id for c in passing(candidates(*episodes, task="refund to C-20917"), FLOOR, form)]
+
+
+def test_in_a_task_written_out_an_id_is_not_enough_where_something_else_fits_better_and_not_well_enough() -> None:
+    assert shown(CUSTOMER, LIKER, form=QueryForm.STATEMENT) == []
+    assert shown(CUSTOMER, LIKER, form=QueryForm.REQUEST) == ["customer"]
+
+
+def test_an_id_is_enough_where_nothing_fits_better_and_beside_what_fits() -> None:
+    assert shown(CUSTOMER, an_episode_at(0.1, run_id="far"), form=QueryForm.STATEMENT) == ["customer"]
+    assert shown(CUSTOMER, LIKER, LIKEST, form=QueryForm.STATEMENT) == ["likest", "customer"]
+
+
+def test_an_id_is_enough_for_a_memory_that_could_only_be_compared_by_its_words() -> None:
+    old = an_episode_at(1.0, run_id="old", task="parcel of C-20917", digest="late", embedding_model="older-model")
+    assert shown(old, an_episode_at(0.85, run_id="liker"), form=QueryForm.STATEMENT) == ["old"]
 
 
 def test_floors_belong_to_model_and_form_and_a_setting_overrides_them() -> None:

@@ -17,7 +17,7 @@ from agent_memory.domain.ports import Embedder, Episodes, Read
 from agent_memory.domain.procedural_recall import FoundProcedure, ProceduralRecall
 from agent_memory.domain.procedures import PROCEDURAL
 from agent_memory.domain.quarantine import clean_episode
-from agent_memory.domain.ranking import Candidate, Ranking, collapse, rank
+from agent_memory.domain.ranking import Candidate, Ranking, collapse, passing, rank
 from agent_memory.domain.recall_request import RecallRequest, RecallRules
 from agent_memory.domain.recalled import RecalledItem, context_of, iso, within_budget
 from agent_memory.domain.recalled_episodes import FoundEpisode, explained_episodes, remembered_episode
@@ -90,11 +90,11 @@ class Recalled(Model):
 
 
 class _Tiers(NamedTuple):
-    """What every tier found. *passing*: episodes above the floor."""
+    """What every tier found. *passing*: episodes that may be shown."""
 
     ranking: Ranking
     floor: Floor
-    passing: int
+    passing: Sequence[Candidate]
     episodes: Sequence[FoundEpisode]
     facts: FoundFacts
     procedure: FoundProcedure
@@ -108,7 +108,11 @@ class _Tiers(NamedTuple):
         return self.ranking.skipped_vectors + self.facts.skipped_vectors + self.procedure.skipped_vectors
 
     def explained(self) -> tuple[Mapping[str, object], ...]:
-        return (*self.procedure.explain, *self.facts.explain, *explained_episodes(self.ranking, self.floor))
+        return (
+            *self.procedure.explain,
+            *self.facts.explain,
+            *explained_episodes(self.ranking, self.floor, self.passing),
+        )
 
 
 class Recall:
@@ -165,13 +169,13 @@ class Recall:
         form = form_of(len(asked.tokens))
         floor = episode_floor(None if vector is None else model, form, override=self._rules.episode_floor)
         self._timings["rank_ms"] = self._budget.spent_ms
-        passing = [candidate for candidate in ranking.candidates if candidate.passes(floor)]
-        episodes = self._fetch(passing)
+        may_be_shown = passing(ranking.candidates, floor, form)
+        episodes = self._fetch(may_be_shown)
         facts = semantic.found(vector, model) if semantic else FoundFacts()
         self._timings["facts_ms"] = self._budget.spent_ms
         procedure = procedural.found(vector, model) if procedural else FoundProcedure()
         self._timings["procedure_ms"] = self._budget.spent_ms
-        return _Tiers(ranking, floor, len(passing), episodes, facts, procedure)
+        return _Tiers(ranking, floor, may_be_shown, episodes, facts, procedure)
 
     def _compared(self, tiers: "_Tiers") -> bool:
         """Whether that nothing passed says something about memory, and not about what kept it from being read."""
@@ -236,8 +240,8 @@ class Recall:
         # Checked again here: a vector without direction would make every cosine a lie.
         return unit(embedder.embed(self._request.task)), embedder.model
 
-    def _fetch(self, passing: list[Candidate]) -> list[FoundEpisode]:
-        shown = collapse(passing, limit=self._request.max_episodes)
+    def _fetch(self, candidates: Sequence[Candidate]) -> list[FoundEpisode]:
+        shown = collapse(candidates, limit=self._request.max_episodes)
         if not shown:
             return []
         keys = [one.candidate.key for one in shown]

@@ -1,11 +1,12 @@
 """Episodes as a recall shows and explains them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agent_memory.domain.calibration import NEVER, Floor
 from agent_memory.domain.models import Episode
 from agent_memory.domain.quarantine import episode_trust, shown_id
-from agent_memory.domain.ranking import Ranking, Shown
+from agent_memory.domain.ranking import Candidate, Ranking, Shown
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso
 from agent_memory.domain.reported_speech import labelled
 
@@ -64,18 +65,20 @@ def _item(found: FoundEpisode) -> RecalledItem:
     )
 
 
-def explained_episodes(ranking: Ranking, floor: Floor) -> tuple[dict[str, object], ...]:
+def explained_episodes(ranking: Ranking, floor: Floor, passing: Sequence[Candidate]) -> tuple[dict[str, object], ...]:
     """The best candidates before floor, collapse and budget, with the parts of their scores."""
+    passed = {candidate.key for candidate in passing}
     return tuple(
         {
             "id": f"{candidate.view.agent_id}/{candidate.view.run_id}",
             "tier": "episodic",
             "score": _rounded(candidate.score),
+            "place": _rounded(candidate.place),
             "cosine_task": _rounded(candidate.cosine_task),
             "cosine_digest": _rounded(candidate.cosine_digest),
             "lexical": _rounded(candidate.lexical),
             "strong": candidate.strong,
-            "passes": candidate.passes(floor),
+            "passes": candidate.key in passed,
             "floor_score": _floor(floor.score),
             "floor_cosine": _floor(floor.cosine),
             "outcome": candidate.view.outcome.value,
