@@ -162,6 +162,7 @@ class AccessStack(cdk.Stack):
         names = self._deployment.names
         values = {
             **_doors(bootstrap, door, review),
+            "agentcore-memories": json.dumps(self._deployment.agentcore_tenants),
             "archive-bucket": names.archive_bucket,
             "bus": names.bus,
             "caller-auth": self._deployment.caller_auth,

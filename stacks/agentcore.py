@@ -20,6 +20,7 @@ from constructs import Construct
 from stacks.agentcore_buckets import AgentCoreBuckets
 from stacks.agentcore_grants import CREATE, DELETE, READ, SEARCH, on_records, operator_over_agentcore
 from stacks.agentcore_limits import fits
+from stacks.agentcore_reads import ReportedReads
 from stacks.alarms import Alarms
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
@@ -67,6 +68,7 @@ class AgentCoreStack(cdk.Stack):
         self._layers = Layers(self, "Layers", deployment=deployment)
         AgentCoreBuckets(self, "Buckets", deployment=deployment)
         self._machine = self._night()
+        ReportedReads(self, "Reported", deployment=deployment, layers=self._layers, told=self._told())
         operator_over_agentcore(self, "Operator", deployment=deployment)
         self._schedule()
         self._alarms()

@@ -240,6 +240,11 @@ class Deployment(BaseModel):
         return entries
 
     @property
+    def agentcore_tenants(self) -> dict[str, str]:
+        """The memory of each tenant that agentcoreMemories names one for."""
+        return {one.get("tenant_id") or one["memory_id"]: one["memory_id"] for one in self.agentcore_entries}
+
+    @property
     def agentcore_arns(self) -> list[str]:
         """The ARNs of the memories that agentcoreMemories names, each once."""
         named = dict.fromkeys((one["memory_id"], one.get("region") or cdk.Aws.REGION) for one in self.agentcore_entries)

@@ -10,7 +10,7 @@ from agent_memory.domain.agentcore import agentcore_memories, is_prefix, place_o
 from agent_memory.domain.agentcore_erasure import theirs_in
 from agent_memory.domain.agentcore_index import RecordIndex, read_index
 from agent_memory.domain.agentcore_records import MAX_SOURCES, merged_record, read_record
-from agent_memory.domain.cloudtrail import Access, Window, may_hold, records_in, reported
+from agent_memory.domain.cloudtrail import Access, Window, may_hold, records_in
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS
 from hypothesis import given
@@ -163,7 +163,7 @@ def test_a_corrupt_ledger_is_not_taken_for_an_empty_one(body: str) -> None:
 
 def test_a_ledger_of_a_newer_release_is_left_alone() -> None:
     with pytest.raises(LedgerError, match="newer release"):
-        read_ledger('{"schema_version": 2, "something": "else"}')
+        read_ledger('{"schema_version": 3, "something": "else"}')
 
 
 @pytest.mark.parametrize("body", ["", "{", "\x00", '{"entries": 7}', '{"schema_version": 9, "x": 1}'])
@@ -188,12 +188,3 @@ def test_files_outside_the_window_by_their_names_are_not_read() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_whatever_lies_in_the_bucket_breaks_no_night(body: bytes) -> None:
     list(records_in([body, body[::-1]], Counter()))
-
-
-def test_a_report_of_an_agents_side_counts_each_record_once() -> None:
-    said = {"report_id": "c-1", "memory_id": MEMORY, "record_ids": ["r-1", "r-2", "r-1"], "at": NOW - 5}
-    found = reported(said, window=WINDOW, memories={MEMORY})
-    assert [one.record_id for one in found] == ["r-1", "r-2"]
-    assert reported({**said, "memory_id": "other-Abc1234567"}, window=WINDOW, memories={MEMORY}) == ()
-    assert reported({**said, "at": NOW - 9 * DAY_SECONDS}, window=WINDOW, memories={MEMORY}) == ()
-    assert reported("nothing", window=WINDOW, memories={MEMORY}) == ()

@@ -119,6 +119,10 @@ class RecordIndex(Model):
         ripe = [(entry.due, entry.place, name) for name, entry in self.entries.items() if entry.due is not None]
         return [(place, name) for due, place, name in sorted(ripe) if due <= upto]
 
+    def record_ids(self) -> frozenset[str]:
+        """The ids of all records, those included that they had before they were brought back."""
+        return frozenset(one for entry in self.entries.values() for one in (entry.record_id, *entry.was))
+
     def live(self, place: str) -> int:
         """How many records a namespace has."""
         return sum(entry.place == place for entry in self.entries.values())
@@ -259,7 +263,8 @@ def without(index: RecordIndex, names: Iterable[str]) -> RecordIndex:
     entries = {name: entry for name, entry in index.entries.items() if name not in gone}
     used = {entry.place for entry in entries.values()}
     spaces = {place: namespace for place, namespace in index.namespaces.items() if place in used}
-    return index.model_copy(update={"entries": entries, "namespaces": spaces})
+    storing = {place: at for place, at in index.storing.items() if place in used}
+    return index.model_copy(update={"entries": entries, "namespaces": spaces, "storing": storing})
 
 
 def read_index(body: bytes | str) -> RecordIndex:
