@@ -18,7 +18,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.agentcore_buckets import AgentCoreBuckets
-from stacks.agentcore_grants import CREATE, DELETE, READ, SEARCH, on_records, operator_over_agentcore
+from stacks.agentcore_grants import CREATE, DELETE, LIST, READ, SEARCH, on_records, operator_over_agentcore
 from stacks.agentcore_limits import fits
 from stacks.agentcore_reads import ReportedReads
 from stacks.alarms import Alarms
@@ -176,7 +176,7 @@ class AgentCoreStack(cdk.Stack):
     def _refresh(self, roles: Sequence[str]) -> MemoryFunction:
         """Reads the trail. What the night's own roles read counts for nothing."""
         names = self._deployment.names
-        refresh = self._function("RefreshRecords", *READ, book="writes")
+        refresh = self._function("RefreshRecords", LIST, book="writes")
         others = filter(None, [self._deployment.agentcore_ignored_roles])
         ignored = cdk.Fn.join(",", [*roles, refresh.own_role.role_name, *others])
         refresh.add_environment(environment_variable("agentcoreIgnoredRoles"), ignored)

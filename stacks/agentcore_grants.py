@@ -12,7 +12,8 @@ from stacks.memory_function import on_registry
 from stacks.settings import Deployment
 from stacks.wildcards import AGENTCORE_FILES, acknowledge
 
-READ: Final = ("bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemoryRecords")
+LIST: Final = "bedrock-agentcore:ListMemoryRecords"
+READ: Final = ("bedrock-agentcore:GetMemoryRecord", LIST)
 CREATE: Final = "bedrock-agentcore:BatchCreateMemoryRecords"
 DELETE: Final = "bedrock-agentcore:BatchDeleteMemoryRecords"
 SEARCH: Final = "bedrock-agentcore:RetrieveMemoryRecords"
@@ -63,7 +64,11 @@ def operator_over_agentcore(scope: Construct, construct_id: str, *, deployment: 
     create and delete records, and because IAM takes 6,144 characters of one."""
     names = deployment.names
     bucket = names.bucket_arn(names.agentcore_bucket)
-    files = f"{bucket}/*"
+    prefixes = (contract.LIFECYCLE_PREFIX, contract.AGENTCORE_PREFIX, contract.ARCHIVE_PREFIX)
+    read = [f"{bucket}/{prefix}*" for prefix in prefixes]
+    # Indexes and the ledger of accesses are the refresh's own; whoever restores notes beside them.
+    written = [read[0], f"{bucket}/{contract.AGENTCORE_PREFIX}*/notes/*", read[2]]
+    listed = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
     nights = on_registry(contract.REGISTRY_AGENTCORE)
     machine = ["states:ListExecutions", "states:StartExecution"]
     policy = iam.ManagedPolicy(
@@ -74,13 +79,14 @@ def operator_over_agentcore(scope: Construct, construct_id: str, *, deployment: 
         statements=[
             iam.PolicyStatement(actions=[*NIGHTS], resources=[names.table_arn(names.ledger_table)], conditions=nights),
             iam.PolicyStatement(actions=machine, resources=[names.agentcore_machine_arn]),
-            iam.PolicyStatement(actions=["s3:GetObject", "s3:PutObject"], resources=[files]),
-            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket]),
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=read),
+            iam.PolicyStatement(actions=["s3:PutObject"], resources=written),
+            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket], conditions=listed),
             *on_records(deployment, *READ, CREATE, DELETE),
             *([_with_key(deployment.encryption_key_arn)] if deployment.encryption_key_arn else []),
         ],
     )
-    acknowledge(policy, AGENTCORE_FILES.reason, f"IAM5[Resource::{files}]")
+    acknowledge(policy, AGENTCORE_FILES.reason, *(f"IAM5[Resource::{one}]" for one in dict.fromkeys([*read, *written])))
     return policy
 
 

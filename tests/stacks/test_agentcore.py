@@ -26,7 +26,7 @@ READ = {"bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemoryRecord
 CREATE, DELETE = "bedrock-agentcore:BatchCreateMemoryRecords", "bedrock-agentcore:BatchDeleteMemoryRecords"
 MAY = {
     "Decay": set(),
-    "RefreshRecords": READ,
+    "RefreshRecords": {"bedrock-agentcore:ListMemoryRecords"},
     "ExamineMemories": READ,
     "PruneMemories": READ | {DELETE},
     "MergeMemories": READ | {CREATE, DELETE},
