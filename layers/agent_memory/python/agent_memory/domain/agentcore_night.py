@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from agent_memory.domain.accesses import AccessLedger, added, reading_of
 from agent_memory.domain.agentcore import AgentCoreMemory
-from agent_memory.domain.agentcore_index import OVERLAP_SECONDS, Listing, RecordIndex, dated, listed, over_the_cap
+from agent_memory.domain.agentcore_index import OVERLAP_SECONDS, Listing, RecordIndex, dated, listed, to_be_looked_at
 from agent_memory.domain.agentcore_ports import AccessBook, AccessLogs, Asked, Judged, RecordBook, Records
 from agent_memory.domain.agentcore_records import Record
 from agent_memory.domain.cloudtrail import Access, Window
@@ -238,18 +238,19 @@ class IndexedDue:
 
 
 class IndexedStored:
-    """Which namespaces stored something since the last night and are over their cap, by the indexes."""
+    """Which namespaces are over their cap or hold near-duplicates, by the indexes; whoever stored since."""
 
-    def __init__(self, books: Mapping[str, RecordBook], *, most: int) -> None:
-        self._books, self._most = books, most
+    def __init__(self, books: Mapping[str, RecordBook], *, most: int, now: Callable[[], int]) -> None:
+        self._books, self._most, self._now = books, most, now
 
     def note(self, tenant_id: str, agent_id: str, *, now: int) -> None:
         """The indexes know it by themselves."""
 
     def all(self) -> Mapping[tuple[str, str], int]:
-        """Every such (tenant, namespace's place)."""
-        found = ((tenant, over_the_cap(book.index(), self._most)) for tenant, book in self._books.items())
-        return {(tenant, place): at for tenant, places in found for place, at in places.items()}
+        """Every such (tenant, namespace's place), as of now."""
+        now = self._now()
+        found = ((tenant, to_be_looked_at(book.index(), self._most, now=now)) for tenant, book in self._books.items())
+        return {(tenant, place): now for tenant, places in found for place in places}
 
     def clear(self, tenant_id: str, agent_id: str, *, upto: int) -> None:
-        """The next refresh begins anew."""
+        """A namespace needs no look any more when the indexes say so."""

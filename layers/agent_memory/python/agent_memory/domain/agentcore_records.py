@@ -8,10 +8,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from agent_memory.domain.agentcore import MAX_NAMESPACE, MAX_TEXT, AgentCoreMemory, place_of
 from agent_memory.domain.episodes import MAX_DIGEST, MAX_TASK, compose_digest
+from agent_memory.domain.lexical import tokens
 from agent_memory.domain.models import DistilledBy, Episode, EpisodeKind, Model, Outcome
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.retention import DAY_SECONDS
@@ -180,6 +182,12 @@ def episode_of(record: Record, known: Known, memory: AgentCoreMemory, *, now: in
         kept_until=known.kept_until,
         review=known.review,
     )
+
+
+def words_of(record: Record) -> str:
+    """A hash of the words of a record, whatever their order and case (16 hex digits); nothing without a word."""
+    words = sorted(set(tokens(one_line(plain(record.text)))))
+    return sha256("\n".join(words).encode()).hexdigest()[:16] if words else ""
 
 
 def canonical(record: Record) -> str:
