@@ -67,6 +67,8 @@ class ReportedReads(Construct):
         )
         files = f"{names.bucket_arn(names.trail_bucket)}/{contract.REPORTS_PREFIX}*"
         function.may("s3:PutObject", on=[files])
+        if self._deployment.encryption_key_arn:
+            function.may("kms:Decrypt", "kms:GenerateDataKey", on=[self._deployment.encryption_key_arn])
         acknowledge(function.own_role, REPORT_FILES.reason, f"IAM5[Resource::{files}]")
         return function
 

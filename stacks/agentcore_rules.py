@@ -1,9 +1,13 @@
 """The rule that agentcoreMemories must keep: the functions hold it to the same one, tests/stacks compares both."""
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from agent_memory.contract import CANARY_TENANTS
+from aws_cdk import region_info
 
 from stacks.rules import DeploymentError
 
@@ -53,6 +57,8 @@ def _fault(entry: object) -> str:
     tenant = entry.get("tenant_id", "")
     if tenant != "" and not _texts(_TENANT, [tenant]):
         return "tenant_id must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, not dots alone, not registry"
+    if tenant in CANARY_TENANTS:
+        return "tenant_id must not be one of the canary's"
     spaces = entry.get("namespaces")
     if not isinstance(spaces, list) or not 1 <= len(spaces) <= 100 or not _texts(_NAMESPACE, spaces):
         return "namespaces must be 1 to 100 that begin and end in / and hold no * (/a would also find /ab)"
@@ -68,11 +74,29 @@ def _faulty_days(strategies: object, retention: object) -> str:
         return "retention must name days by the id of a strategy or by type"
     if any(isinstance(days, bool) or days not in _DAYS for days in retention.values()):
         return "retention must be 1 to 3650 days"
+    return _days_of_nothing(strategies, retention)
+
+
+def _days_of_nothing(strategies: Mapping[str, object], retention: Mapping[str, object]) -> str:
+    """Days that no record would be kept by, while their author thinks so."""
+    for name in retention:
+        if name in TYPES and name not in strategies.values():
+            return f"retention names {name}, but strategies names none that writes it: its days would hold for nothing"
+        if name not in TYPES and name not in strategies and difflib.get_close_matches(name, TYPES, n=1, cutoff=0.8):
+            [near] = difflib.get_close_matches(name, TYPES, n=1, cutoff=0.8)
+            return f"retention names {name}, which is no type and no strategy of this entry; did you mean {near}"
     return ""
 
 
 def _faulty_region(entry: Mapping[str, object]) -> str:
-    return "" if _texts(_REGION, [entry.get("region", "")]) else "region must be one of AWS, like eu-west-1"
+    region = entry.get("region", "")
+    if not _texts(_REGION, [region]):
+        return "region must be one of AWS, like eu-west-1"
+    known = region_info.RegionInfo.regions
+    if not region or any(one.name == region for one in known):
+        return ""
+    near = difflib.get_close_matches(str(region), [one.name for one in known], n=1)
+    return f"region must be one of AWS{f'; did you mean {near[0]}' if near else ''}"
 
 
 def _texts(pattern: re.Pattern[str], values: Iterable[object]) -> bool:
