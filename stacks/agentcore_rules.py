@@ -1,6 +1,7 @@
 """The rule that agentcoreMemories must keep: the functions hold it to the same one, tests/stacks compares both."""
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 KEY: Final = "agentcoreMemories"
 # Of Lambda's 4 KB of variables.
 MAX_CHARACTERS: Final = 1_800
+# The functions of erasures are told more than those of nights, and of the memories only where they are.
+MAX_PLACES: Final = 1_600
 TYPES: Final = ("episodic", "semantic", "preferences", "summaries", "reflections")
 _FIELDS = {"memory_id", "tenant_id", "namespaces", "strategies", "retention", "region"}
+_PLACE = ("memory_id", "namespaces", "region", "tenant_id")
 _MEMORY = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,99}-[a-zA-Z0-9]{10}")
 _TENANT = re.compile(r"(?!\.*$)(?!registry$)[A-Za-z0-9._:@-]{1,128}")
 _NAMESPACE = re.compile(r"/(?:[a-zA-Z0-9_/-]*(?::[a-zA-Z0-9_/-]+)*/)?")
@@ -32,7 +36,7 @@ def memories_can_be_kept(d: "Deployment") -> None:
     if len(d.agentcore_memories) > MAX_CHARACTERS:
         raise DeploymentError(KEY, d.agentcore_memories, f"must be at most {MAX_CHARACTERS} characters of JSON")
     names: set[str] = set()
-    places: dict[tuple[str, str], list[str]] = {}
+    spaces: dict[tuple[str, str], list[str]] = {}
     for number, entry in enumerate(d.agentcore_entries, 1):
         fault = _fault(entry)
         if fault:
@@ -41,10 +45,18 @@ def memories_can_be_kept(d: "Deployment") -> None:
         if name in names:
             raise DeploymentError(KEY, entry, f"entry {number}: {name} stands there twice; give each its tenant_id")
         names.add(name)
-        mine = places.setdefault((entry["memory_id"], entry.get("region", "")), [])
+        mine = spaces.setdefault((entry["memory_id"], entry.get("region", "")), [])
         mine += entry["namespaces"]
         if _overlap(mine):
             raise DeploymentError(KEY, entry, f"entry {number}: its namespaces lie inside each other or another's")
+    if len(places(d.agentcore_entries)) > MAX_PLACES:
+        raise DeploymentError(KEY, d.agentcore_memories, f"must be at most {MAX_PLACES} characters without days")
+
+
+def places(entries: Iterable[Mapping[str, object]]) -> str:
+    """Which memories and namespaces are whose, as JSON."""
+    found = [{name: one[name] for name in _PLACE if one.get(name)} for one in entries]
+    return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
 def _fault(entry: object) -> str:

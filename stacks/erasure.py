@@ -24,6 +24,14 @@ FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 TIMEOUTS: Final = {"erase_store": 900, "erasure_desk": 900}
 LETTERS: Final = ("intake-dead-letters", "retrievals-dead-letters", "refused")
 REGISTRY: Final = (contract.REGISTRY_DIRTY, contract.REGISTRY_STORED, contract.REGISTRY_TENANTS)
+AGENTCORE: Final = (
+    "bedrock-agentcore:BatchDeleteMemoryRecords",
+    "bedrock-agentcore:DeleteEvent",
+    "bedrock-agentcore:ListActors",
+    "bedrock-agentcore:ListEvents",
+    "bedrock-agentcore:ListMemoryRecords",
+    "bedrock-agentcore:ListSessions",
+)
 PARTIAL: Final = "An erasure left something undone: agent-memory erase status, agent-memory erase retry"
 
 
@@ -80,6 +88,8 @@ class ErasureStack(cdk.Stack):
         )
         self._may_prove(function)
         self._may_see_nights(function)
+        if self._deployment.agentcore_entries:
+            self._may_erase_from_agentcore(function)
         if self._deployment.encryption_key_arn:
             function.may("kms:Decrypt", on=[self._deployment.encryption_key_arn])
         return function
@@ -102,6 +112,18 @@ class ErasureStack(cdk.Stack):
         )
         function.may_keep_registry("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query", kinds=REGISTRY)
         function.may_keep_registry("dynamodb:GetItem", kinds=(contract.REGISTRY_LIFECYCLE,))
+
+    def _may_erase_from_agentcore(self, function: MemoryFunction) -> None:
+        """Events and records of the named memories, the one ledger of accesses, the names of its nights' files."""
+        bucket = self._deployment.names.bucket_arn(self._deployment.names.agentcore_bucket)
+        function.may(*AGENTCORE, on=self._deployment.agentcore_arns)
+        function.may(
+            "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", on=[f"{bucket}/{contract.ACCESS_LEDGER_KEY}"]
+        )
+        names = [f"{contract.LIFECYCLE_PREFIX}*", contract.ACCESS_LEDGER_KEY]
+        listing = {"StringLike": {"s3:prefix": names}}
+        function.may("s3:ListBucket", "s3:ListBucketVersions", on=[bucket], when=listing)
+        function.may_keep_registry("dynamodb:GetItem", kinds=(contract.REGISTRY_AGENTCORE,))
 
     def _erasure(self, function: MemoryFunction) -> Workflow:
         names = self._deployment.names

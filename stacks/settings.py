@@ -39,6 +39,7 @@ RUNTIME_KEYS: Final = (
 
 # What only the functions of erasures are told beside that: the variables of a function have 4 KB.
 ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds")
+AGENTCORE_ERASURE_KEYS: Final = ("agentcoreSettleSeconds",)
 
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
@@ -76,6 +77,7 @@ class Deployment(BaseModel):
     # A night comes once a day: with less, TTL could take what no night has archived.
     archive_before_expiry_hours: Annotated[int, Field(ge=24, le=720)] = 72
     erasure_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 120
+    agentcore_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
 
     # Relevance and the nightly work.
     w_recency: Share = 0.4
@@ -240,6 +242,11 @@ class Deployment(BaseModel):
         return entries
 
     @property
+    def places_of_memories(self) -> str:
+        """The entries of agentcoreMemories without their days, which erasures do not ask for."""
+        return agentcore_rules.places(self.agentcore_entries)
+
+    @property
     def agentcore_tenants(self) -> dict[str, str]:
         """The memory of each tenant that agentcoreMemories names one for."""
         return {one.get("tenant_id") or one["memory_id"]: one["memory_id"] for one in self.agentcore_entries}
@@ -282,7 +289,10 @@ class Deployment(BaseModel):
 
     def erasure_environment(self) -> dict[str, str]:
         """What the functions of erasures are told beside what every function is."""
-        values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
+        keys = (*ERASURE_KEYS, *(AGENTCORE_ERASURE_KEYS if self.agentcore_entries else ()))
+        values = {key: getattr(self, _FIELDS[key]) for key in keys} | self.names.for_erasures()
+        if self.agentcore_entries:
+            values |= {"agentcoreMemories": self.places_of_memories, "agentcoreBucket": self.names.agentcore_bucket}
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def warnings(self) -> list[str]:

@@ -97,12 +97,12 @@ def read_record(raw: object) -> Record | None:
         text=text,
         namespace=spaces[0],
         strategy_id=strategy if isinstance(strategy, str) else "",
-        created_at=_seconds(raw.get("createdAt")),
+        created_at=read_time(raw.get("createdAt")),
         metadata=_metadata(raw.get("metadata")),
     )
 
 
-def _seconds(value: object) -> int | None:
+def read_time(value: object) -> int | None:
     """Whole epoch seconds of a time. Nothing is not 1970, and neither is 1970."""
     if isinstance(value, datetime):
         value = value.timestamp()
