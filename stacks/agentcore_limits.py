@@ -19,7 +19,8 @@ POLICY: Final = 6144
 # What the operators' policy over AgentCore says beside its records; names of eight roles, of 64 characters each.
 REST_OF_POLICY: Final = 1300
 ROLES: Final = 8 * 65
-POWERTOOLS: Final = 140
+# Two variables of Powertools; and what two of ours are longer by than their defaults.
+POWERTOOLS: Final = 100
 _TOKEN: Final = re.compile(r"\$\{Token\[([^\]]*)\]\}")
 _LENGTHS: Final = {"AWS.AccountId": 12, "AWS.Partition": 10, "AWS.Region": 14, "AWS.URLSuffix": 16}
 _LONGEST: Final = 16
@@ -29,12 +30,8 @@ def fits(deployment: Deployment) -> None:
     """Raise DeploymentError naming the setting, when a function's variables or a policy would be too long for AWS."""
     over = _variables(deployment) - VARIABLES
     if over > 0:
-        advice = "with all else that is set; name fewer or shorter namespaces, strategies or roles, or the defaults"
-        raise DeploymentError(
-            KEY,
-            deployment.agentcore_memories,
-            f"takes {over} bytes more than a function's variables may have, {advice}",
-        )
+        rule = f"takes {over} bytes more than a function's variables may have beside all else that is set"
+        raise DeploymentError(KEY, deployment.agentcore_memories, f"{rule}: name fewer memories, or shorter names")
     over = _policy(deployment) - POLICY
     if over > 0:
         rule = f"takes {over} characters more than an IAM policy may have"

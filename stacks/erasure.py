@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.agentcore_grants import DELETE, LIST, on_records
 from stacks.alarms import Alarms
 from stacks.erasure_role import ErasureRole
 from stacks.ingestion import JOBS
@@ -24,12 +25,10 @@ FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 TIMEOUTS: Final = {"erase_store": 900, "erasure_desk": 900}
 LETTERS: Final = ("intake-dead-letters", "retrievals-dead-letters", "refused")
 REGISTRY: Final = (contract.REGISTRY_DIRTY, contract.REGISTRY_STORED, contract.REGISTRY_TENANTS)
-AGENTCORE: Final = (
-    "bedrock-agentcore:BatchDeleteMemoryRecords",
+EVENTS: Final = (
     "bedrock-agentcore:DeleteEvent",
     "bedrock-agentcore:ListActors",
     "bedrock-agentcore:ListEvents",
-    "bedrock-agentcore:ListMemoryRecords",
     "bedrock-agentcore:ListSessions",
 )
 PARTIAL: Final = "An erasure left something undone: agent-memory erase status, agent-memory erase retry"
@@ -116,7 +115,11 @@ class ErasureStack(cdk.Stack):
     def _may_erase_from_agentcore(self, function: MemoryFunction) -> None:
         """Events and records of the named memories, the one ledger of accesses, the names of its nights' files."""
         bucket = self._deployment.names.bucket_arn(self._deployment.names.agentcore_bucket)
-        function.may(*AGENTCORE, on=self._deployment.agentcore_arns)
+        function.may(*EVENTS, on=self._deployment.agentcore_arns)
+        for statement in on_records(self._deployment, DELETE, LIST):
+            function.add_to_role_policy(statement)
+        if self._deployment.encryption_key_arn:
+            function.may("kms:GenerateDataKey", on=[self._deployment.encryption_key_arn])
         function.may(
             "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", on=[f"{bucket}/{contract.ACCESS_LEDGER_KEY}"]
         )
