@@ -41,8 +41,14 @@ def fits(deployment: Deployment) -> None:
 
 def _variables(deployment: Deployment) -> int:
     told = {environment_variable(key): value for key, value in deployment.agentcore().items()}
-    variables: Mapping[str, str] = deployment.function_environment() | told
-    return ROLES + POWERTOOLS + sum(_size(name) + _size(value) for name, value in variables.items())
+    night: Mapping[str, str] = deployment.function_environment() | told
+    erasing: Mapping[str, str] = deployment.function_environment() | deployment.erasure_environment()
+    # Only a function of the night is told roles.
+    return POWERTOOLS + max(ROLES + _bytes(night), _bytes(erasing))
+
+
+def _bytes(variables: Mapping[str, str]) -> int:
+    return sum(_size(name) + _size(value) for name, value in variables.items())
 
 
 def _policy(deployment: Deployment) -> int:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 KEY: Final = "agentcoreMemories"
 # Of Lambda's 4 KB of variables.
 MAX_CHARACTERS: Final = 1_800
-# The functions of erasures are told more than those of nights, and of the memories only where they are.
-MAX_PLACES: Final = 1_600
 TYPES: Final = ("episodic", "semantic", "preferences", "summaries", "reflections")
 _FIELDS = {"memory_id", "tenant_id", "namespaces", "strategies", "retention", "region"}
 _PLACE = ("memory_id", "namespaces", "region", "tenant_id")
@@ -49,8 +47,6 @@ def memories_can_be_kept(d: "Deployment") -> None:
         mine += entry["namespaces"]
         if _overlap(mine):
             raise DeploymentError(KEY, entry, f"entry {number}: its namespaces lie inside each other or another's")
-    if len(places(d.agentcore_entries)) > MAX_PLACES:
-        raise DeploymentError(KEY, d.agentcore_memories, f"must be at most {MAX_PLACES} characters without days")
 
 
 def places(entries: Iterable[Mapping[str, object]]) -> str:

@@ -38,8 +38,7 @@ RUNTIME_KEYS: Final = (
 )  # fmt: skip
 
 # What only the functions of erasures are told beside that: the variables of a function have 4 KB.
-ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds")
-AGENTCORE_ERASURE_KEYS: Final = ("agentcoreSettleSeconds",)
+ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds", "agentcoreSettleSeconds")
 
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
@@ -289,8 +288,7 @@ class Deployment(BaseModel):
 
     def erasure_environment(self) -> dict[str, str]:
         """What the functions of erasures are told beside what every function is."""
-        keys = (*ERASURE_KEYS, *(AGENTCORE_ERASURE_KEYS if self.agentcore_entries else ()))
-        values = {key: getattr(self, _FIELDS[key]) for key in keys} | self.names.for_erasures()
+        values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
         if self.agentcore_entries:
             values |= {"agentcoreMemories": self.places_of_memories, "agentcoreBucket": self.names.agentcore_bucket}
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}

@@ -131,7 +131,7 @@ def test_every_step_is_deployed_under_a_name_of_its_own() -> None:
 
 def test_functions_of_other_stacks_are_not_told_of_the_memories() -> None:
     for room, template in templates(NAMED).items():
-        if room != "agentcore":
+        if room not in ("agentcore", "erasure"):
             for function in resources(template, "AWS::Lambda::Function").values():
                 variables = function["Properties"].get("Environment", {}).get("Variables", {})
                 assert "AGENT_MEMORY_AGENTCORE_MEMORIES" not in variables
@@ -196,7 +196,7 @@ def test_memories_that_can_be_kept_pass_both(entries: list[Any]) -> None:
 @pytest.mark.parametrize("environment", ["dev", "prod", "local"])
 def test_every_star_of_it_is_on_the_list(environment: str) -> None:
     seen = 0
-    for room in ("agentcore", "access"):
+    for room in ("agentcore", "access", "erasure"):
         for holder, statement in allow_statements(templates({**NAMED, "env": environment})[room]):
             actions = as_list(statement["Action"])
             for arn in map(flat, as_list(statement["Resource"])):
