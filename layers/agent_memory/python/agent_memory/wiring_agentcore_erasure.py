@@ -72,8 +72,8 @@ class AgentCoreErasure:
         others = tuple(one.name for one in self._memories.values() if not one.tenant_id and one.name != tenant_id)
         if memory is None:
             return retained._replace(elsewhere=others)
-        shared = EVENT_DAYS if self._shared(memory) else 0
-        kept = AgentCoreRetained(TRAIL_DAYS, self._own.settings.undo_days, shared)
+        shared, whole = EVENT_DAYS if self._neighbours(memory) else 0, memory.namespaces == ("/",)
+        kept = AgentCoreRetained(TRAIL_DAYS, self._own.settings.undo_days, event_days=shared, all_named=whole)
         return retained._replace(agentcore=kept, elsewhere=others)
 
     def settle_seconds(self, tenant_id: str) -> int:
@@ -104,12 +104,13 @@ class AgentCoreErasure:
             book=S3RecordBook(self._sessions.client(memory.name, "s3"), bucket=bucket, name=memory.name),
             accesses=S3AccessLedger(self._sessions.own_client("s3"), bucket=bucket),
             names=self._own.user_refs.user_ref,
-            shared=self._shared(memory),
+            neighbours=self._neighbours(memory),
         )
 
-    def _shared(self, memory: AgentCoreMemory) -> bool:
-        place = (memory.memory_id, memory.region)
-        return sum((one.memory_id, one.region) == place for one in self._memories.values()) > 1
+    def _neighbours(self, memory: AgentCoreMemory) -> tuple[str, ...]:
+        others = [one for one in self._memories.values() if one.name != memory.name]
+        same = [one for one in others if (one.memory_id, one.region) == (memory.memory_id, memory.region)]
+        return tuple(prefix for one in same for prefix in one.namespaces)
 
     def _night_files(self) -> Sequence[str]:
         from agent_memory.aws.night_files import S3NightFiles

@@ -86,8 +86,8 @@ class Namespaces:
 
 
 class Actors:
-    """Who of a memory's actors goes. *inside*, *outside*: ids in the entry's namespaces and in the memory's others.
-    *shared*: another entry has namespaces of the memory.
+    """Who of a memory's actors goes. *inside*, *outside*: ids in the entry's namespaces and in those that other entries
+    have of the memory. *shared*: there are such entries.
 
     Events know no namespace: those of an actor who is in another's namespaces as well may be the other's."""
 

@@ -47,7 +47,8 @@ class ActorEvents(Protocol):
 
 
 class EntryDoors(NamedTuple):
-    """What an erasure touches in one entry of agentcoreMemories. *shared*: other entries name the same memory."""
+    """What an erasure touches in one entry of agentcoreMemories. *neighbours*: namespaces of the same memory that other
+    entries have."""
 
     memory: AgentCoreMemory
     records: Records
@@ -55,7 +56,12 @@ class EntryDoors(NamedTuple):
     book: RecordBook
     accesses: AccessBook
     names: Callable[[str, str], str]
-    shared: bool = False
+    neighbours: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether other tenants' actors are in the memory as well."""
+        return bool(self.neighbours)
 
     def theirs(self, erasure: Erasure) -> Theirs:
         """Whether an actor id is the erased person's. *names* makes pseudonyms of (tenant_id, actor_id)."""
@@ -163,11 +169,8 @@ class _Seen:
 
     @cached_property
     def outside(self) -> frozenset[str]:
-        memory = self._doors.memory
-        if memory.namespaces == ("/",):
-            return frozenset()
-        everything = self._doors.records.listed(Asked("/"))
-        return ids_in(one.namespace for one in everything if not memory.holds(one.namespace))
+        others = (one for prefix in self._doors.neighbours for one in self._doors.records.listed(Asked(prefix)))
+        return ids_in(one.namespace for one in others)
 
 
 class _Mine(NamedTuple):

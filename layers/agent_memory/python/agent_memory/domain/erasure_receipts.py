@@ -113,11 +113,12 @@ class Retained(NamedTuple):
 
 class AgentCoreRetained(NamedTuple):
     """The same of a tenant whose records are in AgentCore. *event_days*: how long events of a memory that it shares
-    can exist, 0 when it shares none."""
+    can exist, 0 when it shares none. *all_named*: its entry names every namespace of the memory."""
 
     trail_days: int
     undo_days: int
     event_days: int = 0
+    all_named: bool = True
 
 
 def canonical(receipt: Receipt) -> bytes:
@@ -204,6 +205,8 @@ def _of_agentcore(retained: Retained) -> dict[str, int]:
     if kept is not None:
         found["files of the trail and reports of reads, which may name actors and namespaces"] = kept.trail_days
         found["former versions of the ledger of accesses: ids of records that are gone"] = kept.undo_days + 1
+        if not kept.all_named:
+            found["records in namespaces of the memory that agentcoreMemories does not name"] = 0
         if kept.event_days:
             found["events in a memory that tenants share, of actors whom no namespace names"] = kept.event_days
     if retained.elsewhere:
