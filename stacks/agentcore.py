@@ -285,16 +285,24 @@ class AgentCoreStack(cdk.Stack):
         ):
             alarms.when_any(construct_id, metric, meaning=meaning)
         for name, gate in GATES:
-            told = {"service": "agentcore_lifecycle_report"}
-            metric = cloudwatch.Metric(
-                namespace=contract.METRICS_NAMESPACE,
-                metric_name=name,
-                dimensions_map=told,
-                statistic=cloudwatch.Stats.SUM,
-                period=FIVE_MINUTES,
-            )
+            metric = _counted(name, by="agentcore_lifecycle_report", period=FIVE_MINUTES)
             alarms.when_any(name, metric, meaning=f"AgentCore: {gate}")
         started = machine.metric_started(period=cdk.Duration.days(1), statistic=cloudwatch.Stats.SUM)
         alarms.when_none(
             "AgentCoreNightMissed", started, meaning="No night over AgentCore was started for two days", periods=2
         )
+        if self._deployment.layer_platform == "lambda":
+            digests = _counted(contract.TRAIL_DIGESTS, by="agentcore_refresh_records", period=cdk.Duration.days(1))
+            # Every record would look unread, and fade.
+            alarms.when_none("TrailSilent", digests, meaning="The trail of AgentCore delivers nothing", periods=2)
+
+
+def _counted(name: str, *, by: str, period: cdk.Duration) -> cloudwatch.Metric:
+    """What a function of this night counts."""
+    return cloudwatch.Metric(
+        namespace=contract.METRICS_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": by},
+        statistic=cloudwatch.Stats.SUM,
+        period=period,
+    )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agent_memory.contract import TRAIL_DIGESTS
 from agent_memory.domain.agentcore_night import refresh
 from agent_memory.domain.lifecycle import NightTicket
 from agent_memory.wiring import services
@@ -11,7 +12,7 @@ from aws_lambda_powertools import Logger, Metrics
 logger, metrics = Logger(), Metrics()
 METRICS = {"records": "RecordsKnown", "due": "RecordsDue", "listed": "RecordsListed", "undated": "RecordsUndated"}
 METRICS |= {"accesses": "AccessesSeen", "bad_lines": "TrailLinesUnreadable", "files_cut": "TrailFilesCut"}
-METRICS |= {"reads_by_agent": "ReadsReported", "reads_by_bootstrap": "ReadsRecalled"}
+METRICS |= {"digests": TRAIL_DIGESTS, "reads_by_agent": "ReadsReported", "reads_by_bootstrap": "ReadsRecalled"}
 METRICS |= {"reads_of_unknown": "ReadsOfUnknownRecords", "reports_unreadable": "ReportsUnreadable"}
 # What is left when it stops is for the next call: reading one more batch, or working out every due time.
 ENOUGH_MS = 180_000

@@ -126,3 +126,18 @@ def test_the_words_would_be_found() -> None:
     with pytest.raises(TaskFailed):
         step({})
     assert [word for word in WORDS if word in read_by_others(Walk(), told, "").lower()] == ["zoe-marker"]
+
+
+@pytest.mark.parametrize("digests", [0, 3])
+def test_a_trail_that_delivers_nothing_is_told_from_one_of_which_nothing_was_read(
+    digests: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudTrail writes a digest an hour, also of no event."""
+    with an_account_with_agentcore() as (account, plane):
+        plane.put("Velvet crane 4 lifts 40 tonnes.", SPACE, NOW - DAY)
+        for number in range(digests):
+            key = f"AWSLogs/123456789012/CloudTrail-Digest/us-east-1/2027/01/14/d_2027011{number}T1210Z.json.gz"
+            deliver(account, key, {"digestStartTime": "2027-01-14T12:00:00Z"})
+        assert a_night_over_agentcore(account).status == "SUCCEEDED"
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"TrailDigests"' in line]
+    assert [one["TrailDigests"] for one in told if "_aws" in one] == [[digests]]

@@ -228,3 +228,28 @@ def test_synth_warns_nobody_and_builds_in_every_environment(tmp_path: Path) -> N
     for environment in ("dev", "staging"):
         app, _ = build({**NAMED, "env": environment, **NO_BUNDLING}, outdir=str(tmp_path / environment))
         assert app.synth().stacks
+
+
+def test_whatever_keeps_a_night_from_its_work_is_alarmed_to_somebody() -> None:
+    alarms = [one["Properties"] for one in resources(templates(NAMED)["agentcore"], "AWS::CloudWatch::Alarm").values()]
+    assert {flat(one["MetricName"]) for one in alarms} >= {
+        "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted", "ExecutionsStarted", "AgentCoreAnnouncementLost",
+        "TrailDigests",
+    }  # fmt: skip
+    for one in alarms:
+        assert [flat(arn) for arn in one["AlarmActions"]] == [
+            "arn:<AWS::Partition>:sns:<AWS::Region>:<AWS::AccountId>:agent-memory-alarms-prod"
+        ]
+    [silent] = [one for one in alarms if one["MetricName"] == "TrailDigests"]
+    assert (silent["TreatMissingData"], silent["EvaluationPeriods"]) == ("breaching", 2)
+    local = resources(templates({**NAMED, "env": "local"})["agentcore"], "AWS::CloudWatch::Alarm")
+    assert "TrailDigests" not in {one["Properties"]["MetricName"] for one in local.values()}
+
+
+def test_a_lost_announcement_of_this_night_is_no_lost_one_of_the_other() -> None:
+    def counted(room: str) -> set[str]:
+        filters = resources(templates(NAMED)[room], "AWS::Logs::MetricFilter").values()
+        return {t["MetricName"] for one in filters for t in one["Properties"]["MetricTransformations"]}
+
+    assert counted("agentcore") == {"AgentCoreAnnouncementLost"}
+    assert counted("lifecycle") == {"AnnouncementLost"}

@@ -164,6 +164,7 @@ ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
 METRICS_NAMESPACE: Final = "agent-memory"
 # Metrics that alarms read.
 READS_REFUSED: Final = "ReadsRefused"
+TRAIL_DIGESTS: Final = "TrailDigests"
 CANARY_LEAKS: Final = "CanaryLeaks"
 CANARY_LOOKED: Final = "CanaryLooked"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"

@@ -79,18 +79,23 @@ class S3TrailLogs:
                 raise
         return "stored"
 
+    def digests(self, window: Window) -> int:
+        """How many digests of the trail lie in the days of *window*. It writes one an hour, also of no event: none at
+        all says that it does not deliver."""
+        return sum(len(self._keys(folder)) for folder in self._days(TRAIL_PREFIX, 0, window, "/CloudTrail-Digest/"))
+
     def _files(self, window: Window) -> Iterator[str]:
-        for folder in self._days(TRAIL_PREFIX, 0, window):
+        for folder in self._days(TRAIL_PREFIX, 0, window, "/CloudTrail/"):
             yield from (key for key in self._keys(folder) if may_hold(key, window))
 
-    def _days(self, prefix: str, depth: int, window: Window) -> Iterator[str]:
-        """The folders of the window's days, in every region of every account."""
+    def _days(self, prefix: str, depth: int, window: Window, kind: str) -> Iterator[str]:
+        """The folders of the window's days, in every region of every account, of one *kind* of files."""
         for folder in self._folders(prefix):
-            if folder.endswith("/CloudTrail/"):
+            if folder.endswith(kind):
                 for region in self._folders(folder):
                     yield from (f"{region}{day}/" for day in window.days())
-            elif depth < _DEPTH and "/CloudTrail-" not in folder:
-                yield from self._days(folder, depth + 1, window)
+            elif depth < _DEPTH and "/CloudTrail" not in folder:
+                yield from self._days(folder, depth + 1, window, kind)
 
     def _reports(self, window: Window, tenants: Collection[str]) -> Iterator[str]:
         for tenant_id in tenants:

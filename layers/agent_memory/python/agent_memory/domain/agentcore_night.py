@@ -134,6 +134,7 @@ def count_accesses(
     if reading.done:
         return ledger, 0
     window = Window(reading.begin, reading.end)
+    counts["digests"] = doors.logs.digests(window)
     tenants = sorted({tenant_id for tenant_id, _ in judged.records})
     files = [one for one in doors.logs.files(window, tenants) if one > reading.after]
     found: dict[str, Access] = {}

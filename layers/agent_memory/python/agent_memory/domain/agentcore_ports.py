@@ -69,6 +69,9 @@ class AccessLogs(Protocol):
     def files(self, window: Window, tenants: Collection[str]) -> Sequence[str]:
         """Every file that may tell of accesses in *window*, those of *tenants*' reports included, in order."""
 
+    def digests(self, window: Window) -> int:
+        """How many digests CloudTrail delivered in *window*: without any it delivers nothing."""
+
     def accesses(self, files: Sequence[str], window: Window, judged: Judged, counts: Counter[str]) -> Sequence[Access]:
         """What *files* tell, as often as they show it."""
 
