@@ -49,10 +49,18 @@ def memories_can_be_kept(d: "Deployment") -> None:
             raise DeploymentError(KEY, entry, f"entry {number}: its namespaces lie inside each other or another's")
 
 
-def places(entries: Iterable[Mapping[str, object]]) -> str:
-    """Which memories and namespaces are whose, as JSON."""
-    found = [{name: one[name] for name in _PLACE if one.get(name)} for one in entries]
-    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+def for_erasures(d: "Deployment") -> dict[str, str]:
+    """What erasures are told of AgentCore: which memories and namespaces are whose, without days, and the bucket."""
+    if not d.agentcore_entries:
+        return {}
+    places = [{name: one[name] for name in _PLACE if one.get(name)} for one in d.agentcore_entries]
+    text = json.dumps(places, sort_keys=True, separators=(",", ":"))
+    return {"agentcoreMemories": text, "agentcoreBucket": d.names.agentcore_bucket}
+
+
+def memories_by_tenant(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The memory of each tenant that an entry names one for."""
+    return {one.get("tenant_id") or one["memory_id"]: one["memory_id"] for one in entries}
 
 
 def _fault(entry: object) -> str:

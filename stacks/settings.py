@@ -241,16 +241,6 @@ class Deployment(BaseModel):
         return entries
 
     @property
-    def places_of_memories(self) -> str:
-        """The entries of agentcoreMemories without their days, which erasures do not ask for."""
-        return agentcore_rules.places(self.agentcore_entries)
-
-    @property
-    def agentcore_tenants(self) -> dict[str, str]:
-        """The memory of each tenant that agentcoreMemories names one for."""
-        return {one.get("tenant_id") or one["memory_id"]: one["memory_id"] for one in self.agentcore_entries}
-
-    @property
     def agentcore_arns(self) -> list[str]:
         """The ARNs of the memories that agentcoreMemories names, each once."""
         named = dict.fromkeys((one["memory_id"], one.get("region") or cdk.Aws.REGION) for one in self.agentcore_entries)
@@ -278,8 +268,7 @@ class Deployment(BaseModel):
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
         models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
         values |= {"environment": self.env, **models, **self.names.for_functions()}
-        values |= self.agentcore()
-        values |= self.knowledge_ids()
+        values |= self.agentcore() | self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def working_memory(self) -> dict[str, int]:
@@ -289,9 +278,8 @@ class Deployment(BaseModel):
     def erasure_environment(self) -> dict[str, str]:
         """What the functions of erasures are told beside what every function is."""
         values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
-        if self.agentcore_entries:
-            values |= {"agentcoreMemories": self.places_of_memories, "agentcoreBucket": self.names.agentcore_bucket}
-        return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
+        told = sorted((values | agentcore_rules.for_erasures(self)).items())
+        return {environment_variable(key): as_text(value) for key, value in told}
 
     def warnings(self) -> list[str]:
         """What is allowed and probably not meant."""

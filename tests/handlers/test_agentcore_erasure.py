@@ -61,7 +61,7 @@ def planted() -> Iterator[Planted]:
 
 def read(account: AwsAccount, ids: list[str]) -> None:
     """Somebody read these records."""
-    found = [Access(f"e-{number}", MEMORY_ID, one, NOW) for number, one in enumerate(ids)]
+    found = [Access(f"e-{hash(one)}", MEMORY_ID, one, NOW) for one in ids]
     AgentCoreServices(account.services).accesses.change(
         lambda ledger: added(ledger, found, window=Window(NOW - DAY, NOW + 1), now=NOW)
     )

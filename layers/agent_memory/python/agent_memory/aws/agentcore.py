@@ -175,8 +175,11 @@ class AgentCoreEvents:
         self._memory_id = memory_id
 
     def actors(self) -> list[str]:
-        """Every actor with events, every page."""
-        return [str(one["actorId"]) for one in self._pages("list_actors", "ListActors", "actorSummaries")]
+        """Every actor with events, every page; none of a memory that is gone."""
+        try:
+            return [str(one["actorId"]) for one in self._pages("list_actors", "ListActors", "actorSummaries")]
+        except _GoneError:
+            return []
 
     def sessions(self, actor_id: str) -> list[str]:
         """The sessions of an actor, every page; none of one that is not known."""

@@ -119,13 +119,21 @@ class AgentCoreBook:
             tally.change(name)
         for key, versions in self._versions(erasure, known, spaces):
             _remove(self._objects, key, versions, tally)
-        return tally.swept(), known
+        contested = self._contested(index, erasure, spaces)
+        tally.fail(*contested)
+        swept = tally.swept()
+        return (swept.model_copy(update={"error": CONTESTED}) if contested else swept), known
 
     def left(self, erasure: Erasure, traces: Traces) -> int:
         index = self._doors.book.index()
         spaces = namespaces_of(self._doors, erasure, index.namespaces.values())
-        found = sum(1 for _ in self._versions(erasure, traces, spaces))
+        found = sum(1 for _ in self._versions(erasure, traces, spaces)) + len(self._contested(index, erasure, spaces))
         return found + self._names_them(index, erasure, traces, spaces)
+
+    def _contested(self, index: RecordIndex, erasure: Erasure, spaces: Namespaces) -> list[str]:
+        """Places of the index that may be the person's, with something from before."""
+        old = {one.place for one in index.entries.values() if one.created_at <= erasure.erased_before}
+        return [p for p in sorted(old) if spaces.whose(index.namespaces.get(p, "")) is Whose.CONTESTED]
 
     def _versions(self, erasure: Erasure, traces: Traces, spaces: Namespaces) -> Iterator[tuple[str, list[Version]]]:
         """Former versions of the index that name them, and every version of notes that do."""
