@@ -22,10 +22,11 @@ from support.agentcore_nights import (
     night_services,
 )
 from support.aws import AwsAccount
-from support.builders import NOW, LambdaContext
+from support.builders import NOW
 from support.lifecycle import at
 from support.machines import TaskFailed
 from support.merges import an_answer
+from support.whole_nights import LongContext
 
 Both = tuple[AwsAccount, AgentCore]
 NIGHT = "n-2027-01-15"
@@ -126,6 +127,18 @@ def test_texts_at_the_limit_are_archived_whole_and_come_back_equal(both: Both, l
     assert plane.texts() == {*texts, lone}
 
 
+def test_metadata_that_the_service_adds_are_not_sent_back_to_it(both: Both) -> None:
+    account, plane = both
+    own = {f"key-{number}": {"stringValue": str(number)} for number in range(20)}
+    added = {"x-amz-agentcore-memory-updatedAt": {"dateTimeValue": "2026-12-01T02:00:00Z"}}
+    plane.put("Ferries of old.", BOB, NOW - 60 * DAY, metadata={**added, **own})
+    a_night_over_agentcore(account)
+    services = night_services(account)
+    restore_run(MEMORY_ID, NIGHT, services.restore_doors(MEMORY_ID), services.restore_rules, now=NOW + 60)
+    [record] = plane.records[MEMORY_ID].values()
+    assert record["metadata"] == own
+
+
 @pytest.mark.parametrize("body", [b"{", b'{"accesses": 7}', b'{"schema_version": 2, "by": "a later release"}'])
 def test_no_record_is_judged_by_a_ledger_that_cannot_be_read(both: Both, body: bytes) -> None:
     account, plane = both
@@ -133,6 +146,7 @@ def test_no_record_is_judged_by_a_ledger_that_cannot_be_read(both: Both, body: b
     account.client("s3").put_object(Bucket=BUCKET, Key=ACCESS_LEDGER_KEY, Body=gzip.compress(body, mtime=0))
     done = a_night_over_agentcore(account, Refresh=_failing_as_functions_do("lambdas.refresh_records.handler"))
     assert (done.status, "Alarm" in done.states) == ("FAILED", True)
+    assert "TooLong" not in done.states
     assert plane.texts() == {"Crane 4 lifts 40 tonnes."}
     assert account.client("s3").get_object(Bucket=BUCKET, Key=ACCESS_LEDGER_KEY)["Body"].read() == gzip.compress(
         body, mtime=0
@@ -192,7 +206,7 @@ def _failing_as_functions_do(module: str) -> object:
 
     def step(event: dict[str, object]) -> object:
         try:
-            return handler(event, LambdaContext())
+            return handler(event, LongContext())
         except Exception as error:
             raise TaskFailed(type(error).__name__) from error
 

@@ -50,9 +50,10 @@ class Note(Model):
     """What the night noted of one record while it worked; the next refresh takes it into the index.
 
     *kind*: `merge` (made of *sources*; without *record_id*: it was about to be made), `restored` (back under
-    *record_id*), `kept` (left alone until *kept_until*). *at*: when it was noted; the latest of a name counts."""
+    *record_id*), `kept` (left alone until *kept_until*), `gone` (what stood for others was put away). *at*: when it was
+    noted; the latest of a name counts."""
 
-    kind: Literal["merge", "restored", "kept"]
+    kind: Literal["merge", "restored", "kept", "gone"]
     name: str
     place: str
     namespace: str = ""
@@ -170,6 +171,9 @@ def listed(index: RecordIndex, listing: Listing, memory: AgentCoreMemory, *, now
 
 def _take_in(note: Note, entries: dict[str, Entry], spaces: dict[str, str]) -> None:
     """A note of a record that came back, or was made, brings it along: a listing by date may not show it."""
+    if note.kind == "gone":
+        entries.pop(note.name, None)
+        return
     found = entries.get(note.name)
     if note.record_id and note.created_at and (found is None or found.record_id != note.record_id):
         found = Entry(

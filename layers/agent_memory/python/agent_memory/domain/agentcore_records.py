@@ -20,6 +20,7 @@ from agent_memory.domain.retention import DAY_SECONDS
 
 MAX_ID: Final = 50
 MAX_METADATA: Final = 20
+SYSTEM: Final = "x-amz-"
 # Values of metadata take letters, digits and these only; a list holds five texts of 64 characters.
 LIST_LENGTH: Final = 5
 # What a merge writes. 50 sources take ten lists, and five keys say the rest.
@@ -115,7 +116,9 @@ def _metadata(value: object) -> dict[str, Mapping[str, object]]:
     if not isinstance(value, Mapping):
         return {}
     found: dict[str, Mapping[str, object]] = {}
-    for key, union in list(value.items())[:MAX_METADATA]:
+    # What the service adds is not ours to create again.
+    own = [(key, union) for key, union in value.items() if not str(key).startswith(SYSTEM)]
+    for key, union in own[:MAX_METADATA]:
         known = {kind: _value(union[kind]) for kind in _KINDS if kind in union} if isinstance(union, Mapping) else {}
         if isinstance(key, str) and len(known) == 1:
             found[key] = known

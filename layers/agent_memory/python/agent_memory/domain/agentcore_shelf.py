@@ -52,6 +52,10 @@ class AgentCoreShelf(AgentCoreReading):
         if done == "failed":
             raise StoreBusyError("bedrock-agentcore could not delete a record")
         self._seen.pop(snapshot.place, None)
+        if self._known(*snapshot.place).sources:
+            # A restore puts away what a night made, and no report of that night says so.
+            place, name = snapshot.place
+            self._write(Note(kind="gone", name=name, place=place, at=self._rules.now))
         return "removed" if done == "removed" else "gone"
 
     def put_back(self, snapshot: Snapshot, lease: Lease | None = None) -> PutBack:
