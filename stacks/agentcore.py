@@ -22,6 +22,7 @@ from stacks.agentcore_grants import CREATE, DELETE, LIST, READ, SEARCH, on_recor
 from stacks.agentcore_limits import fits
 from stacks.agentcore_reads import ReportedReads
 from stacks.alarms import Alarms
+from stacks.emptying import tend_the_emptying_function
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.lifecycle import GATES
@@ -67,6 +68,8 @@ class AgentCoreStack(cdk.Stack):
         look_up_knowledge_ids(self, deployment)
         self._layers = Layers(self, "Layers", deployment=deployment)
         AgentCoreBuckets(self, "Buckets", deployment=deployment)
+        if deployment.empty_on_destroy:
+            tend_the_emptying_function(self, name="agent-memory-empty-agentcore-buckets", deployment=deployment)
         self._machine = self._night()
         ReportedReads(self, "Reported", deployment=deployment, layers=self._layers, told=self._told())
         operator_over_agentcore(self, "Operator", deployment=deployment)

@@ -142,3 +142,15 @@ def test_the_last_memory_that_is_taken_off_the_list_leaves_the_stack_to_whoever_
     for room, template in without.items():
         if room != "access":
             assert named("prod")[room]["Resources"].keys() >= template["Resources"].keys(), room
+
+
+def test_the_function_that_empties_buckets_has_a_log_that_is_forgotten() -> None:
+    template = named("dev")["agentcore"]
+    [emptying] = [
+        one["Properties"]
+        for key, one in resources(template, "AWS::Lambda::Function").items()
+        if key.startswith("CustomS3AutoDelete")
+    ]
+    log = resources(template, "AWS::Logs::LogGroup")[emptying["LoggingConfig"]["LogGroup"]["Ref"]]
+    assert log["Properties"]["RetentionInDays"] == 30
+    assert not [key for key in named("prod")["agentcore"]["Resources"] if key.startswith("Custom")]
