@@ -10,6 +10,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.agentcore_rules import memories_by_tenant
 from stacks.agents import agent_policy
 from stacks.alarms import Alarms
 from stacks.callers import Door
@@ -162,7 +163,7 @@ class AccessStack(cdk.Stack):
         names = self._deployment.names
         values = {
             **_doors(bootstrap, door, review),
-            "agentcore-memories": json.dumps(self._deployment.agentcore_tenants),
+            "agentcore-memories": json.dumps(memories_by_tenant(self._deployment.agentcore_entries)),
             "archive-bucket": names.archive_bucket,
             "bus": names.bus,
             "caller-auth": self._deployment.caller_auth,

@@ -11,6 +11,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.agentcore_rules import memories_by_tenant
 from stacks.alarms import Alarms
 from stacks.layers import Layers
 from stacks.memory_function import MemoryFunction
@@ -74,7 +75,7 @@ class ReportedReads(Construct):
 
     def _recalls_as_well(self, bus: events.IEventBus) -> None:
         """What bootstrap returned to the tenants of the named memories: some of it may be imported from there."""
-        tenants = [one.get("tenant_id") or one["memory_id"] for one in self._deployment.agentcore_entries]
+        tenants = list(memories_by_tenant(self._deployment.agentcore_entries))
         events.Rule(
             self,
             "Recalls",

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from agent_memory.domain.accesses import AccessLedger, Reading, added, read_ledger, reading_of
+from agent_memory.domain.accesses import AccessLedger, Reading, added, read_ledger, reading_of, window_of
 from agent_memory.domain.agentcore import AgentCoreMemory
-from agent_memory.domain.cloudtrail import Window
+from agent_memory.domain.cloudtrail import Access, Window
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.record_reads import (
     ReadsReport,
@@ -225,3 +225,24 @@ def test_a_ledger_of_the_last_release_is_read_as_it_is() -> None:
     ledger = read_ledger(body)
     assert (ledger.read_until, times(ledger, ONE)) == (7, [3])
     assert counted(ledger, kept(an_event())).schema_version == 2
+
+
+def test_ids_of_events_are_forgotten_when_no_window_can_show_them_again_and_of_reports_when_none_can_come() -> None:
+    old = [Access("e-old", MEMORY_ID, ONE, NOW - 20 * HOUR_SECONDS), Access("e-new", MEMORY_ID, ONE, NOW - 60)]
+    first = added(AccessLedger(), old, window=WINDOW, now=NOW)
+    first = counted(first, kept(an_event(read_at=NOW - 6 * DAY_SECONDS)))
+    later = NOW + DAY_SECONDS
+    window = window_of(first, hours=25, now=later)
+    second = added(first, [], window=window, now=later)
+    assert {one for one in second.seen if one.startswith("e-")} == {"e-new"}
+    assert len(second.seen) == 3
+    # The same report, heard again on its last day, and the same file, read by a deployment that now asks for a week.
+    assert added(second, reported(kept(an_event(read_at=NOW - 6 * DAY_SECONDS)), known={ONE, TWO}, counts=Counter()),
+                 window=window, now=later) == second  # fmt: skip
+    assert window_of(second, hours=168, now=later + 60).begin == window.begin
+
+
+def test_a_clock_that_was_ahead_once_does_not_make_the_next_night_read_nothing() -> None:
+    ahead = NOW + 9 * DAY_SECONDS
+    ledger = added(AccessLedger(), [], window=window_of(AccessLedger(), hours=25, now=ahead), now=ahead)
+    assert window_of(ledger, hours=25, now=NOW) == WINDOW

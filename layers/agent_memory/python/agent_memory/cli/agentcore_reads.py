@@ -22,9 +22,7 @@ def report_reads(
     ],
     tenant: Tenant,
     agent: Agent,
-    used: Annotated[
-        list[str] | None, typer.Option("--used", help="One of RECORDS that helped; may be repeated.")
-    ] = None,
+    used: Annotated[list[str] | None, typer.Option("--used", help="One of RECORDS that helped; repeat it.")] = None,
     context_id: Annotated[
         str | None,
         typer.Option(help="What they were read for, such as a run.", show_default="a new one, which is printed"),
@@ -47,13 +45,13 @@ def report_reads(
     `aws bedrock-agentcore retrieve-memory-records ... --query 'memoryRecordSummaries[].memoryRecordId' --output text |
     agent-memory agentcore report-reads harbour-Abc1234567 - -t acme -a desk --context-id run-17`
     """
-    session = session_of(ctx, env, output)
+    session, ids = session_of(ctx, env, output), _from_stdin() if records == [STDIN] else records
     client = AgentMemory(tenant, agent, strict=True, deployment=session.deployment)
-    ids = _from_stdin() if records == [STDIN] else records
     with session.screen.working("reporting reads"):
         done = client.report_reads(memory, ids, used=used or (), context_id=context_id, read_at=read_at)
-    session.screen.answer({**done.model_dump(mode="json", exclude={"reason"}), "records": len(dict.fromkeys(ids))})
-    session.screen.text(f"{len(dict.fromkeys(ids))} records reported, context {done.context_id}")
+    many = len(set(ids))
+    session.screen.answer({**done.model_dump(mode="json", exclude={"reason"}), "records": many})
+    session.screen.text(f"{many} records reported, context {done.context_id}")
     session.screen.notice("The next night counts them: agent-memory agentcore status --output json")
 
 

@@ -165,17 +165,19 @@ def brought_up(
         raise LateError("the time of this call is over")
     notes, whole = mine.book.notes(), before.wants_all(memory, now=run.now)
     asked = _all(memory, mine.records) if whole else _new_and_old(memory, before, mine.records, now=run.now)
-    records = list(_in_time(asked, late))
     gone = _removed_by(before.run_id, memory.name, doors.files)
+    # One by one: their texts together may be more than a function holds.
+    records = _in_time(asked, counts, late)
     index = listed(before, Listing(records, whole, run.run_id, notes, gone), memory, now=run.now)
     mine.book.keep(index)
     mine.book.forget(notes)
-    counts.update(listed=len(records), entries_listed=1, entries_whole=int(whole))
+    counts.update(entries_listed=1, entries_whole=int(whole))
     return index
 
 
-def _in_time(records: Iterator[Record], late: Callable[[], bool]) -> Iterator[Record]:
+def _in_time(records: Iterator[Record], counts: Counter[str], late: Callable[[], bool]) -> Iterator[Record]:
     for number, record in enumerate(records, 1):
+        counts["listed"] += 1
         if number % PAGE == 0 and late():
             raise LateError(f"a listing came to {number} records and not to its end: {ADVICE}")
         yield record

@@ -16,6 +16,10 @@ from typing import Final, NamedTuple
 from agent_memory.domain.json_text import read_json
 
 EVENT_SOURCE: Final = "bedrock-agentcore.amazonaws.com"
+# Ids of what agents' sides report begin like this; CloudTrail's are UUIDs.
+READ_BY_REPORT: Final = "r-"
+USED_BY_REPORT: Final = "u-"
+REPORTED: Final = (READ_BY_REPORT, USED_BY_REPORT)
 READS: Final = frozenset({"GetMemoryRecord", "BatchGetMemoryRecords"})
 # Of one file, decompressed: CloudTrail writes some hundred KB; more is not its doing.
 MAX_BYTES: Final = 64 * 1024 * 1024

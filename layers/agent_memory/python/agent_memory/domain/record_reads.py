@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, OWN_SOURCE, REPORTS_PREFIX, SCHEMA_VERSION
 from agent_memory.domain.agentcore import MEMORY_ID, AgentCoreMemory
-from agent_memory.domain.cloudtrail import Access
+from agent_memory.domain.cloudtrail import READ_BY_REPORT, USED_BY_REPORT, Access
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.events import instant
 from agent_memory.domain.json_text import read_json
@@ -199,9 +199,9 @@ def reported(report: ReadsReport, *, known: Collection[str], counts: Counter[str
             counts["reads_of_unknown"] += 1
             continue
         named = _digest(report.tenant_id, f"{report.context}\n{record_id}")
-        yield Access(f"r-{named}", report.memory_id, record_id, report.at)
+        yield Access(f"{READ_BY_REPORT}{named}", report.memory_id, record_id, report.at)
         if record_id in report.used:
-            yield Access(f"u-{named}", report.memory_id, record_id, report.at, used=True)
+            yield Access(f"{USED_BY_REPORT}{named}", report.memory_id, record_id, report.at, used=True)
 
 
 def _digest(tenant_id: str, text: str) -> str:
@@ -210,8 +210,6 @@ def _digest(tenant_id: str, text: str) -> str:
 
 def records_read_schema() -> dict[str, object]:
     """The detail of the event as JSON Schema (docs/events)."""
-    ids = {"type": "string", "pattern": RECORD_ID}
-    name = r"^(?!\.*$)[A-Za-z0-9._:@-]{1,128}$"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "agent-memory/agentcore-records-read/1",
@@ -221,37 +219,43 @@ def records_read_schema() -> dict[str, object]:
         "record counts once for each context. Fields not named here are ignored.",
         "type": "object",
         "required": ["tenant_id", "agent_id", "memory_id", "context_id", "record_ids"],
-        "properties": {
-            "schema_version": {"const": SCHEMA_VERSION},
-            "tenant_id": {"type": "string", "pattern": r"^(?!registry$)" + name[1:]},
-            "agent_id": {"type": "string", "pattern": name},
-            "memory_id": {
-                "type": "string",
-                "pattern": MEMORY_ID,
-                "description": "The memory of the entry of agentcoreMemories whose tenant_id this is.",
-            },
-            "context_id": {
-                "type": "string",
-                "pattern": name,
-                "description": "What the records were read for: a run, a turn. Said twice, it counts once.",
-            },
-            "record_ids": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": MAX_RECORDS,
-                "items": ids,
-                "description": "What was returned.",
-            },
-            "used": {
-                "type": ["array", "null"],
-                "maxItems": MAX_RECORDS,
-                "items": ids,
-                "description": "Those of record_ids that helped. A signal of its own, and no second access.",
-            },
-            "read_at": {
-                "type": ["string", "number", "null"],
-                "description": f"ISO 8601 with a zone (or epoch seconds or milliseconds), at most {MAX_DAYS} days ago. "
-                "Never taken later than now. Default: the time of the event.",
-            },
+        "properties": _fields(),
+    }
+
+
+def _fields() -> dict[str, object]:
+    ids = {"type": "string", "pattern": RECORD_ID}
+    name = r"^(?!\.*$)[A-Za-z0-9._:@-]{1,128}$"
+    return {
+        "schema_version": {"const": SCHEMA_VERSION},
+        "tenant_id": {"type": "string", "pattern": r"^(?!registry$)" + name[1:]},
+        "agent_id": {"type": "string", "pattern": name},
+        "memory_id": {
+            "type": "string",
+            "pattern": MEMORY_ID,
+            "description": "The memory of the entry of agentcoreMemories whose tenant_id this is.",
+        },
+        "context_id": {
+            "type": "string",
+            "pattern": name,
+            "description": "What the records were read for: a run, a turn. Said twice, it counts once.",
+        },
+        "record_ids": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_RECORDS,
+            "items": ids,
+            "description": "What was returned.",
+        },
+        "used": {
+            "type": ["array", "null"],
+            "maxItems": MAX_RECORDS,
+            "items": ids,
+            "description": "Those of record_ids that helped. A signal of its own, and no second access.",
+        },
+        "read_at": {
+            "type": ["string", "number", "null"],
+            "description": f"ISO 8601 with a zone (or epoch seconds or milliseconds), at most {MAX_DAYS} days ago. "
+            "Never taken later than now. Default: the time of the event.",
         },
     }
