@@ -77,7 +77,7 @@ def test_whoever_writes_or_reads_a_bucket_may_use_the_key_of_the_owner() -> None
             assert {("kms:Decrypt", KEY), ("kms:GenerateDataKey", KEY)} <= actions, policy["Properties"]["PolicyName"]
 
 
-def days(kind: str, **context: object) -> dict[str, int]:
+def days(kind: str, **context: Any) -> dict[str, int]:
     """Days until objects expire, by prefix; of versions that were written over, as `versions`."""
     found = {}
     for rule in bucket(kind, **context)["Properties"]["LifecycleConfiguration"]["Rules"]:
