@@ -55,7 +55,7 @@ def a_harbour(account: AwsAccount, plane: AgentCore) -> None:
     account.services.tenant(MEMORY_ID).regressions.put(given)
 
 
-def kept(told: list[str]) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def kept(told: list[str]) -> dict[str, Any]:
     """The steps of the night, with what each answers, and what each raises as Lambda reports it, added to *told*."""
 
     def step(handler: Any) -> Callable[[dict[str, Any]], Any]:
