@@ -98,11 +98,14 @@ def test_only_where_memories_are_named_erasures_are_told_of_them_and_of_places_a
 def test_erasures_list_and_delete_in_the_named_memories_and_nothing_else_there() -> None:
     assert not [one for one in statements("erasure", "") if "bedrock-agentcore" in json.dumps(one)]
     for holder in ("EraseStore", "ErasureDesk"):
-        [statement] = [one for one in statements("erasure", holder, **NAMED) if "bedrock-agentcore" in json.dumps(one)]
-        assert {action.removeprefix("bedrock-agentcore:") for action in statement["Action"]} == {
+        found = [
+            one for one in statements("erasure", holder, **NAMED) if "bedrock-agentcore:" in json.dumps(one["Action"])
+        ]
+        assert {action.removeprefix("bedrock-agentcore:") for one in found for action in as_list(one["Action"])} == {
             "BatchDeleteMemoryRecords", "DeleteEvent", "ListActors", "ListEvents", "ListMemoryRecords", "ListSessions",
         }  # fmt: skip
-        assert [flat(arn).rpartition(":")[2] for arn in as_list(statement["Resource"])] == ["memory/harbour-Abc1234567"]
+        memories = {flat(arn).rpartition(":")[2] for one in found for arn in as_list(one["Resource"])}
+        assert memories == {"memory/harbour-Abc1234567"}
 
 
 def test_of_agentcores_bucket_a_function_of_erasures_itself_reaches_the_ledger_of_accesses_alone() -> None:
