@@ -73,7 +73,7 @@ synth: $(READY) ## templates for ENV=dev|staging|prod|local into cdk.out/ENV (CO
 	@CDK_OUTDIR=cdk.out/$(ENV) $(BIN)/python app.py $(if $(CONTEXT),$(foreach pair,$(CONTEXT),-c $(pair))) -c env=$(ENV)
 	@echo "cdk.out/$(ENV)"
 
-bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|agentcore|working-memory|erasure|poisoning, DATA=folder with the public data
+bench: local-install ## NAME=burst|faults|seen-before|pii|cold-start|confirm|crowd|ingestion|procedures|lifecycle|agentcore|agentcore-refresh|working-memory|erasure|poisoning, DATA=folder with the public data
 	@test -n "$(NAME)" || { echo "say which: make bench NAME=burst DATA=folder"; exit 2; }
 	@PYTHONPATH=layers/agent_memory/python:.:tests $(BIN)/python -m benchmarks.$(subst -,_,$(NAME)) $(if $(DATA),--data $(DATA))
 

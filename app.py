@@ -22,7 +22,7 @@ from stacks.erasure import ErasureStack
 from stacks.knowledge import KnowledgeStack
 from stacks.lifecycle import LifecycleStack
 from stacks.rules import DeploymentError
-from stacks.stateful import ROOMS, ReplacementError, refuse_replacements
+from stacks.stateful import ANY_MEMORY, ROOMS, ReplacementError, refuse_replacements
 from stacks.storage import StorageStack
 
 ROOT = Path(__file__).parent
@@ -81,7 +81,7 @@ def _synthesizer(deployment: stacks.settings.Deployment) -> cdk.StackSynthesizer
 def stateful_templates(environment: str, assembly: cx_api.CloudAssembly | None = None) -> dict[str, dict[str, Any]]:
     """The templates of the stateful stacks by room, for the record of what must not be replaced."""
     if assembly is None:
-        app, _ = build({"env": environment, "aws:cdk:bundling-stacks": []})
+        app, _ = build({"env": environment, "agentcoreMemories": ANY_MEMORY, "aws:cdk:bundling-stacks": []})
         assembly = app.synth()
     names = {f"agent-memory-{environment}-{room}": room for room in ROOMS}
     return {names[stack.stack_name]: stack.template for stack in assembly.stacks if stack.stack_name in names}

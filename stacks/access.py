@@ -10,6 +10,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.agentcore_rules import memories_by_tenant
 from stacks.agents import agent_policy
 from stacks.alarms import Alarms
 from stacks.callers import Door
@@ -20,14 +21,8 @@ from stacks.memory_function import MemoryFunction, embedding_model_arn, on_regis
 from stacks.models import may_ask
 from stacks.review import ProcedureReview
 from stacks.settings import Deployment
-from stacks.wildcards import AGENTCORE_FILES, CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
+from stacks.wildcards import CLIENT_UPLOADS, DETECT_PII, EXECUTIONS, NIGHT_FILES, acknowledge
 
-RECORDS = (
-    "bedrock-agentcore:BatchCreateMemoryRecords",
-    "bedrock-agentcore:BatchDeleteMemoryRecords",
-    "bedrock-agentcore:GetMemoryRecord",
-    "bedrock-agentcore:ListMemoryRecords",
-)
 NIGHTS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 CALLERS = ["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
 REGISTRY = (contract.REGISTRY_TENANTS, contract.REGISTRY_DIRTY, contract.REGISTRY_INGESTION)
@@ -130,12 +125,10 @@ class AccessStack(cdk.Stack):
                 _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
                 *_registry(ledger),
                 *self._nights(ledger),
-                *self._over_agentcore(ledger),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
         acknowledge(policy, NIGHT_FILES.reason, f"IAM5[Resource::{files}]")
-        acknowledge(policy, AGENTCORE_FILES.reason, f"IAM5[Resource::{names.bucket_arn(names.agentcore_bucket)}/*]")
         acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
         acknowledge(policy, EXECUTIONS.reason, f"IAM5[Resource::{names.executions_arn}]")
 
@@ -164,26 +157,13 @@ class AccessStack(cdk.Stack):
             _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
         ]
 
-    def _over_agentcore(self, ledger: str) -> list[iam.PolicyStatement]:
-        """The same for the night over AgentCore; and records moved between it and our tiers, or brought back."""
-        if not self._deployment.agentcore_entries:
-            return []
-        names = self._deployment.names
-        bucket = names.bucket_arn(names.agentcore_bucket)
-        return [
-            _may(NIGHTS, [ledger], on_registry(contract.REGISTRY_AGENTCORE)),
-            _may(["states:StartExecution", "states:ListExecutions"], [names.agentcore_machine_arn]),
-            _may(["s3:GetObject", "s3:PutObject"], [f"{bucket}/*"]),
-            _may(["s3:ListBucket"], [bucket]),
-            _may([*RECORDS], self._deployment.agentcore_arns),
-        ]
-
     def _parameters(
         self, bootstrap: MemoryFunction, door: Door, review: ProcedureReview, regressions: MemoryFunction
     ) -> None:
         names = self._deployment.names
         values = {
             **_doors(bootstrap, door, review),
+            "agentcore-memories": json.dumps(memories_by_tenant(self._deployment.agentcore_entries)),
             "archive-bucket": names.archive_bucket,
             "bus": names.bus,
             "caller-auth": self._deployment.caller_auth,
@@ -221,6 +201,8 @@ class AccessStack(cdk.Stack):
             "".join(word.capitalize() for word in name.split("-")) + "Parameter",
             parameter_name=f"{contract.PARAMETER_ROOT}/{self._deployment.names.env}/{name}",
             string_value=value,
+            # The settings grow with the memories of AgentCore that are named; more than 4 KB cost 5 cents a month.
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING if name == "operator-settings" else None,
         )
 
 

@@ -5,7 +5,7 @@ whoever looks reads, whoever prunes reads and deletes, whoever merges creates as
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import aws_cdk as cdk
 from agent_memory import contract
@@ -18,7 +18,11 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.agentcore_buckets import AgentCoreBuckets
+from stacks.agentcore_grants import CREATE, DELETE, LIST, READ, SEARCH, on_records, operator_over_agentcore
+from stacks.agentcore_limits import fits
+from stacks.agentcore_reads import ReportedReads
 from stacks.alarms import Alarms
+from stacks.emptying import tend_the_emptying_function
 from stacks.knowledge_ids import look_up_knowledge_ids
 from stacks.layers import Layers
 from stacks.lifecycle import GATES
@@ -45,10 +49,8 @@ TIMEOUTS: Final = {
     "quality_check": 900,
     "lifecycle_report": 300,
 }
-READ: Final = ("bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemoryRecords")
-CREATE: Final = "bedrock-agentcore:BatchCreateMemoryRecords"
-DELETE: Final = "bedrock-agentcore:BatchDeleteMemoryRecords"
-SEARCH: Final = "bedrock-agentcore:RetrieveMemoryRecords"
+# What a step does with the books of the memories: nothing, read them, note beside them what it did, write them anew.
+Book = Literal["", "reads", "notes", "writes"]
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 
@@ -62,10 +64,15 @@ class AgentCoreStack(cdk.Stack):
             scope, construct_id, synthesizer=synthesizer, description="agent-memory: the night over AgentCore Memory"
         )
         self._deployment = deployment
+        fits(deployment)
         look_up_knowledge_ids(self, deployment)
         self._layers = Layers(self, "Layers", deployment=deployment)
         AgentCoreBuckets(self, "Buckets", deployment=deployment)
+        if deployment.empty_on_destroy:
+            tend_the_emptying_function(self, name="agent-memory-empty-agentcore-buckets", deployment=deployment)
         self._machine = self._night()
+        ReportedReads(self, "Reported", deployment=deployment, layers=self._layers, told=self._told())
+        operator_over_agentcore(self, "Operator", deployment=deployment)
         self._schedule()
         self._alarms()
 
@@ -74,13 +81,18 @@ class AgentCoreStack(cdk.Stack):
         functions = {
             "DecayFunction": self._decay(),
             "ExamineMemoriesFunction": self._examine(),
-            "PruneMemoriesFunction": self._function("PruneMemories", *READ, DELETE, archives=True),
+            "PruneMemoriesFunction": self._function(
+                "PruneMemories", *READ, DELETE, book="notes", archives=True, holds=True
+            ),
             "MergeMemoriesFunction": self._merge(),
-            "RestoreMemoriesFunction": self._function("RestoreMemories", *READ, CREATE, DELETE, archives=True),
+            "RestoreMemoriesFunction": self._function(
+                "RestoreMemories", *READ, CREATE, DELETE, book="notes", archives=True
+            ),
             "QualityCheckFunction": self._quality(),
             "LifecycleReportFunction": self._function("LifecycleReport"),
         }
-        roles = [function.own_role.role_arn for function in functions.values()]
+        # By name: eight ARNs would take a fifth of the variables that a function may have.
+        roles = [function.own_role.role_name for function in functions.values()]
         functions["RefreshRecordsFunction"] = self._refresh(roles)
         workflow = Workflow(
             self,
@@ -99,9 +111,12 @@ class AgentCoreStack(cdk.Stack):
         self,
         construct_id: str,
         *actions: str,
+        book: Book = "",
         archives: bool = False,
+        holds: bool = False,
         calls_model: bool = False,
     ) -> MemoryFunction:
+        """*holds*: whether it reads rows of the tenant in our ledger: holds of namespaces, regression cases."""
         folder = "".join(f"_{c.lower()}" if c.isupper() else c for c in construct_id).lstrip("_")
         function = MemoryFunction(
             self,
@@ -115,36 +130,42 @@ class AgentCoreStack(cdk.Stack):
             calls_model=calls_model,
             told=self._told(),
         )
-        # Holds, and regression cases, are rows of the tenant in our ledger.
-        function.may_reach_tenants()
-        self._may_keep(function, archives=archives)
-        if actions:
-            function.may(*sorted(actions), on=self._deployment.agentcore_arns)
+        if holds:
+            function.may_reach_tenants()
+        self._may_keep(function, book=book, archives=archives)
+        for statement in on_records(self._deployment, *actions) if actions else ():
+            function.add_to_role_policy(statement)
         return function
 
     def _told(self) -> dict[str, str]:
         """What a function of this night is told beside what every function is: whose records, and where it keeps."""
         bucket = self._deployment.names.agentcore_bucket
         values = self._deployment.agentcore() | {"nightBackend": "agentcore", "archiveBucket": bucket}
+        # Only whoever reads the trail must know whom to ignore.
+        values.pop("agentcoreIgnoredRoles")
         return {environment_variable(key): value for key, value in values.items()}
 
-    def _may_keep(self, function: MemoryFunction, *, archives: bool) -> None:
-        """Slices and reports, the book of each memory; and only whoever removes or brings back, the archive."""
+    def _may_keep(self, function: MemoryFunction, *, book: Book, archives: bool) -> None:
+        """Slices and reports; of the books what the step is for; only whoever removes or brings back, the archive."""
         bucket = self._deployment.names.bucket_arn(self._deployment.names.agentcore_bucket)
-        prefixes = [contract.LIFECYCLE_PREFIX, contract.AGENTCORE_PREFIX]
-        prefixes += [contract.ARCHIVE_PREFIX] if archives else []
-        files = [f"{bucket}/{prefix}*" for prefix in prefixes]
-        function.may("s3:GetObject", "s3:PutObject", on=files)
-        function.may(
-            "s3:ListBucket", on=[bucket], when={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
+        nights, books, archive = (
+            f"{bucket}/{prefix}*"
+            for prefix in (contract.LIFECYCLE_PREFIX, contract.AGENTCORE_PREFIX, contract.ARCHIVE_PREFIX)
         )
+        notes = f"{bucket}/{contract.AGENTCORE_PREFIX}*/notes/*"
+        read = [nights, *([books] if book else []), *([archive] if archives else [])]
+        written = [nights, *{"notes": [notes], "writes": [books]}.get(book, []), *([archive] if archives else [])]
+        function.may("s3:GetObject", on=read)
+        function.may("s3:PutObject", on=written)
+        listed = {"StringLike": {"s3:prefix": [one.removeprefix(f"{bucket}/") for one in read]}}
+        function.may("s3:ListBucket", on=[bucket], when=listed)
         if self._deployment.encryption_key_arn:
             function.may("kms:Decrypt", "kms:GenerateDataKey", on=[self._deployment.encryption_key_arn])
-        for one in files:
+        for one in dict.fromkeys([*read, *written]):
             acknowledge(function.own_role, AGENTCORE_FILES.reason, f"IAM5[Resource::{one}]")
 
     def _decay(self) -> MemoryFunction:
-        decay = self._function("Decay")
+        decay = self._function("Decay", book="reads", holds=True)
         decay.may_keep_registry(
             "dynamodb:DeleteItem",
             "dynamodb:GetItem",
@@ -158,27 +179,41 @@ class AgentCoreStack(cdk.Stack):
     def _refresh(self, roles: Sequence[str]) -> MemoryFunction:
         """Reads the trail. What the night's own roles read counts for nothing."""
         names = self._deployment.names
-        refresh = self._function("RefreshRecords", *READ)
+        refresh = self._function("RefreshRecords", LIST, book="writes")
         others = filter(None, [self._deployment.agentcore_ignored_roles])
-        ignored = cdk.Fn.join(",", [*roles, refresh.own_role.role_arn, *others])
+        ignored = cdk.Fn.join(",", [*roles, refresh.own_role.role_name, *others])
         refresh.add_environment(environment_variable("agentcoreIgnoredRoles"), ignored)
         state, trail = names.bucket_arn(names.agentcore_bucket), names.bucket_arn(names.trail_bucket)
         book, files = f"{state}/{contract.AGENTCORE_PREFIX}*", f"{trail}/*"
-        refresh.may("s3:DeleteObject", "s3:GetObjectVersion", on=[book])
-        refresh.may("s3:ListBucketVersions", on=[state])
+        notes = f"{state}/{contract.AGENTCORE_PREFIX}*/notes/*"
+        refresh.may("s3:DeleteObject", on=[notes])
+        # A ledger of accesses that is damaged goes back to an earlier version of it.
+        refresh.may("s3:GetObjectVersion", on=[book])
+        versions = {"StringLike": {"s3:prefix": [f"{contract.AGENTCORE_PREFIX}*"]}}
+        refresh.may("s3:ListBucketVersions", on=[state], when=versions)
+        acknowledge(refresh.own_role, AGENTCORE_FILES.reason, f"IAM5[Resource::{notes}]")
         refresh.may("s3:GetObject", on=[files])
         refresh.may("s3:ListBucket", on=[trail])
         acknowledge(refresh.own_role, TRAIL_FILES.reason, f"IAM5[Resource::{files}]")
         return refresh
 
     def _examine(self) -> MemoryFunction:
-        examine = self._function("ExamineMemories", *READ)
+        examine = self._function("ExamineMemories", *READ, book="notes", holds=True)
         examine.may_embed(self._deployment.embedding_model_id)
         return examine
 
     def _merge(self) -> MemoryFunction:
         model = self._deployment.summarise_model
-        merge = self._function("MergeMemories", *READ, CREATE, DELETE, archives=True, calls_model=bool(model))
+        merge = self._function(
+            "MergeMemories",
+            *READ,
+            CREATE,
+            DELETE,
+            book="notes",
+            archives=True,
+            holds=True,
+            calls_model=bool(model),
+        )
         merge.may_embed(self._deployment.embedding_model_id)
         merge.may_use(DETECT_PII)
         if model:
@@ -189,7 +224,7 @@ class AgentCoreStack(cdk.Stack):
 
     def _quality(self) -> MemoryFunction:
         judge = self._deployment.judge_model_id
-        quality = self._function("QualityCheck", SEARCH, calls_model=bool(judge))
+        quality = self._function("QualityCheck", SEARCH, book="reads", holds=True, calls_model=bool(judge))
         quality.may_embed(self._deployment.embedding_model_id)
         if judge:
             may_ask(quality, judge)
@@ -244,19 +279,33 @@ class AgentCoreStack(cdk.Stack):
             ("AgentCoreNightFailed", machine.metric_failed(period=FIVE_MINUTES)),
             ("AgentCoreNightTimedOut", machine.metric_timed_out(period=FIVE_MINUTES)),
             ("AgentCoreNightAborted", machine.metric_aborted(period=FIVE_MINUTES)),
+            (
+                "AgentCoreAnnouncementLost",
+                self._machine.count_entered(
+                    "AnnouncementLost", period=FIVE_MINUTES, counted="AgentCoreAnnouncementLost"
+                ),
+            ),
         ):
             alarms.when_any(construct_id, metric, meaning=meaning)
         for name, gate in GATES:
-            told = {"service": "agentcore_lifecycle_report"}
-            metric = cloudwatch.Metric(
-                namespace=contract.METRICS_NAMESPACE,
-                metric_name=name,
-                dimensions_map=told,
-                statistic=cloudwatch.Stats.SUM,
-                period=FIVE_MINUTES,
-            )
+            metric = _counted(name, by="agentcore_lifecycle_report", period=FIVE_MINUTES)
             alarms.when_any(name, metric, meaning=f"AgentCore: {gate}")
         started = machine.metric_started(period=cdk.Duration.days(1), statistic=cloudwatch.Stats.SUM)
         alarms.when_none(
             "AgentCoreNightMissed", started, meaning="No night over AgentCore was started for two days", periods=2
         )
+        if self._deployment.layer_platform == "lambda":
+            digests = _counted(contract.TRAIL_DIGESTS, by="agentcore_refresh_records", period=cdk.Duration.days(1))
+            # Every record would look unread, and fade.
+            alarms.when_none("TrailSilent", digests, meaning="The trail of AgentCore delivers nothing", periods=2)
+
+
+def _counted(name: str, *, by: str, period: cdk.Duration) -> cloudwatch.Metric:
+    """What a function of this night counts."""
+    return cloudwatch.Metric(
+        namespace=contract.METRICS_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": by},
+        statistic=cloudwatch.Stats.SUM,
+        period=period,
+    )

@@ -40,10 +40,9 @@ class AgentCoreBuckets(Construct):
             self,
             construct_id,
             bucket_name=name,
-            # CloudTrail delivers under the bucket's own encryption.
-            encryption=s3.BucketEncryption.KMS if self._key and days is None else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=self._key if days is None else None,
-            bucket_key_enabled=True if self._key and days is None else None,
+            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=self._key,
+            bucket_key_enabled=True if self._key else None,
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -77,6 +76,8 @@ class AgentCoreBuckets(Construct):
             "Accesses",
             trail_name=names.trail,
             s3_bucket_name=bucket.bucket_name,
+            # Its policy must let CloudTrail use it (docs/agentcore.md), or CloudFormation says so and rolls back.
+            kms_key_id=self._deployment.encryption_key_arn or None,
             is_logging=True,
             is_multi_region_trail=any(entry.get("region") for entry in self._deployment.agentcore_entries),
             include_global_service_events=False,

@@ -1,9 +1,14 @@
 """The rule that agentcoreMemories must keep: the functions hold it to the same one, tests/stacks compares both."""
 
+import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from agent_memory.contract import CANARY_TENANTS
+from aws_cdk import region_info
 
 from stacks.rules import DeploymentError
 
@@ -15,6 +20,7 @@ KEY: Final = "agentcoreMemories"
 MAX_CHARACTERS: Final = 1_800
 TYPES: Final = ("episodic", "semantic", "preferences", "summaries", "reflections")
 _FIELDS = {"memory_id", "tenant_id", "namespaces", "strategies", "retention", "region"}
+_PLACE = ("memory_id", "namespaces", "region", "tenant_id")
 _MEMORY = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,99}-[a-zA-Z0-9]{10}")
 _TENANT = re.compile(r"(?!\.*$)(?!registry$)[A-Za-z0-9._:@-]{1,128}")
 _NAMESPACE = re.compile(r"/(?:[a-zA-Z0-9_/-]*(?::[a-zA-Z0-9_/-]+)*/)?")
@@ -28,7 +34,7 @@ def memories_can_be_kept(d: "Deployment") -> None:
     if len(d.agentcore_memories) > MAX_CHARACTERS:
         raise DeploymentError(KEY, d.agentcore_memories, f"must be at most {MAX_CHARACTERS} characters of JSON")
     names: set[str] = set()
-    places: dict[tuple[str, str], list[str]] = {}
+    spaces: dict[tuple[str, str], list[str]] = {}
     for number, entry in enumerate(d.agentcore_entries, 1):
         fault = _fault(entry)
         if fault:
@@ -37,10 +43,24 @@ def memories_can_be_kept(d: "Deployment") -> None:
         if name in names:
             raise DeploymentError(KEY, entry, f"entry {number}: {name} stands there twice; give each its tenant_id")
         names.add(name)
-        mine = places.setdefault((entry["memory_id"], entry.get("region", "")), [])
+        mine = spaces.setdefault((entry["memory_id"], entry.get("region", "")), [])
         mine += entry["namespaces"]
         if _overlap(mine):
             raise DeploymentError(KEY, entry, f"entry {number}: its namespaces lie inside each other or another's")
+
+
+def for_erasures(d: "Deployment") -> dict[str, str]:
+    """What erasures are told of AgentCore: which memories and namespaces are whose, without days, and the bucket."""
+    if not d.agentcore_entries:
+        return {}
+    places = [{name: one[name] for name in _PLACE if one.get(name)} for one in d.agentcore_entries]
+    text = json.dumps(places, sort_keys=True, separators=(",", ":"))
+    return {"agentcoreMemories": text, "agentcoreBucket": d.names.agentcore_bucket}
+
+
+def memories_by_tenant(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The memory of each tenant that an entry names one for."""
+    return {one.get("tenant_id") or one["memory_id"]: one["memory_id"] for one in entries}
 
 
 def _fault(entry: object) -> str:
@@ -53,6 +73,8 @@ def _fault(entry: object) -> str:
     tenant = entry.get("tenant_id", "")
     if tenant != "" and not _texts(_TENANT, [tenant]):
         return "tenant_id must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, not dots alone, not registry"
+    if tenant in CANARY_TENANTS:
+        return "tenant_id must not be one of the canary's"
     spaces = entry.get("namespaces")
     if not isinstance(spaces, list) or not 1 <= len(spaces) <= 100 or not _texts(_NAMESPACE, spaces):
         return "namespaces must be 1 to 100 that begin and end in / and hold no * (/a would also find /ab)"
@@ -68,11 +90,29 @@ def _faulty_days(strategies: object, retention: object) -> str:
         return "retention must name days by the id of a strategy or by type"
     if any(isinstance(days, bool) or days not in _DAYS for days in retention.values()):
         return "retention must be 1 to 3650 days"
+    return _days_of_nothing(strategies, retention)
+
+
+def _days_of_nothing(strategies: Mapping[str, object], retention: Mapping[str, object]) -> str:
+    """Days that no record would be kept by, while their author thinks so."""
+    for name in retention:
+        if name in TYPES and name not in strategies.values():
+            return f"retention names {name}, but strategies names none that writes it: its days would hold for nothing"
+        if name not in TYPES and name not in strategies and difflib.get_close_matches(name, TYPES, n=1, cutoff=0.8):
+            [near] = difflib.get_close_matches(name, TYPES, n=1, cutoff=0.8)
+            return f"retention names {name}, which is no type and no strategy of this entry; did you mean {near}"
     return ""
 
 
 def _faulty_region(entry: Mapping[str, object]) -> str:
-    return "" if _texts(_REGION, [entry.get("region", "")]) else "region must be one of AWS, like eu-west-1"
+    region = entry.get("region", "")
+    if not _texts(_REGION, [region]):
+        return "region must be one of AWS, like eu-west-1"
+    known = region_info.RegionInfo.regions
+    if not region or any(one.name == region for one in known):
+        return ""
+    near = difflib.get_close_matches(str(region), [one.name for one in known], n=1)
+    return f"region must be one of AWS{f'; did you mean {near[0]}' if near else ''}"
 
 
 def _texts(pattern: re.Pattern[str], values: Iterable[object]) -> bool:

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.agentcore_grants import DELETE, LIST, on_records
 from stacks.alarms import Alarms
 from stacks.erasure_role import ErasureRole
 from stacks.ingestion import JOBS
@@ -24,6 +25,12 @@ FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 TIMEOUTS: Final = {"erase_store": 900, "erasure_desk": 900}
 LETTERS: Final = ("intake-dead-letters", "retrievals-dead-letters", "refused")
 REGISTRY: Final = (contract.REGISTRY_DIRTY, contract.REGISTRY_STORED, contract.REGISTRY_TENANTS)
+EVENTS: Final = (
+    "bedrock-agentcore:DeleteEvent",
+    "bedrock-agentcore:ListActors",
+    "bedrock-agentcore:ListEvents",
+    "bedrock-agentcore:ListSessions",
+)
 PARTIAL: Final = "An erasure left something undone: agent-memory erase status, agent-memory erase retry"
 
 
@@ -80,6 +87,8 @@ class ErasureStack(cdk.Stack):
         )
         self._may_prove(function)
         self._may_see_nights(function)
+        if self._deployment.agentcore_entries:
+            self._may_erase_from_agentcore(function)
         if self._deployment.encryption_key_arn:
             function.may("kms:Decrypt", on=[self._deployment.encryption_key_arn])
         return function
@@ -102,6 +111,22 @@ class ErasureStack(cdk.Stack):
         )
         function.may_keep_registry("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query", kinds=REGISTRY)
         function.may_keep_registry("dynamodb:GetItem", kinds=(contract.REGISTRY_LIFECYCLE,))
+
+    def _may_erase_from_agentcore(self, function: MemoryFunction) -> None:
+        """Events and records of the named memories, the one ledger of accesses, the names of its nights' files."""
+        bucket = self._deployment.names.bucket_arn(self._deployment.names.agentcore_bucket)
+        function.may(*EVENTS, on=self._deployment.agentcore_arns)
+        for statement in on_records(self._deployment, DELETE, LIST):
+            function.add_to_role_policy(statement)
+        if self._deployment.encryption_key_arn:
+            function.may("kms:GenerateDataKey", on=[self._deployment.encryption_key_arn])
+        function.may(
+            "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", on=[f"{bucket}/{contract.ACCESS_LEDGER_KEY}"]
+        )
+        names = [f"{contract.LIFECYCLE_PREFIX}*", contract.ACCESS_LEDGER_KEY]
+        listing = {"StringLike": {"s3:prefix": names}}
+        function.may("s3:ListBucket", "s3:ListBucketVersions", on=[bucket], when=listing)
+        function.may_keep_registry("dynamodb:GetItem", kinds=(contract.REGISTRY_AGENTCORE,))
 
     def _erasure(self, function: MemoryFunction) -> Workflow:
         names = self._deployment.names

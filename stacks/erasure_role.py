@@ -13,12 +13,16 @@ READ_VERSIONS = ("s3:GetObject", "s3:GetObjectVersion")
 DELETE_VERSIONS = ("s3:DeleteObject", "s3:DeleteObjectVersion")
 
 
+Actions = tuple[str, ...]
+
+
 class ErasureRole(Construct):
     """Assumed by the functions of erasures alone, so that no function of every day can delete what undo needs."""
 
     def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
         super().__init__(scope, construct_id)
         self._names = deployment.names
+        self._of_agentcore = bool(deployment.agentcore_entries)
         self.role = iam.Role(
             self,
             "Role",
@@ -49,7 +53,7 @@ class ErasureRole(Construct):
 
     def _objects(self) -> None:
         names = self._names
-        rewritten = (*READ_VERSIONS, *DELETE_VERSIONS, "s3:PutObject")
+        rewritten: Actions = (*READ_VERSIONS, *DELETE_VERSIONS, "s3:PutObject")
         night_files = [f"{contract.LIFECYCLE_PREFIX}*/{room}/{TENANT}/*" for room in contract.NIGHT_ROOMS]
         for bucket, prefixes, actions in (
             (names.transcripts_bucket, [f"{TENANT}/*"], DELETE_VERSIONS),
@@ -61,6 +65,7 @@ class ErasureRole(Construct):
             (names.archive_bucket, night_files, rewritten),
             (names.receipts_bucket, [f"{contract.RECEIPTS_PREFIX}{TENANT}/*"], ("s3:GetObject", "s3:PutObject")),
             (names.receipts_bucket, [f"{contract.ERASURE_WORK_PREFIX}{TENANT}/*"], rewritten),
+            *self._objects_of_agentcore(night_files, rewritten),
         ):
             arn = names.bucket_arn(bucket)
             objects = [f"{arn}/{prefix}" for prefix in prefixes]
@@ -73,3 +78,15 @@ class ErasureRole(Construct):
                 )
             )
             acknowledge(self.role, ERASED_OBJECTS.reason, *(f"IAM5[Resource::{one}]" for one in objects))
+
+    def _objects_of_agentcore(self, night_files: list[str], rewritten: Actions) -> list[tuple[str, list[str], Actions]]:
+        """The book, archive and nights' files of the tenant's entry of agentcoreMemories, when there are entries."""
+        if not self._of_agentcore:
+            return []
+        bucket, own = self._names.agentcore_bucket, f"{contract.AGENTCORE_PREFIX}{TENANT}/*"
+        archive = [f"{contract.ARCHIVE_PREFIX}{TENANT}/*"]
+        return [
+            (bucket, [own], rewritten),
+            (bucket, archive, (*READ_VERSIONS, *DELETE_VERSIONS)),
+            (bucket, night_files, rewritten),
+        ]

@@ -38,7 +38,7 @@ RUNTIME_KEYS: Final = (
 )  # fmt: skip
 
 # What only the functions of erasures are told beside that: the variables of a function have 4 KB.
-ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds")
+ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds", "agentcoreSettleSeconds")
 
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
@@ -76,6 +76,7 @@ class Deployment(BaseModel):
     # A night comes once a day: with less, TTL could take what no night has archived.
     archive_before_expiry_hours: Annotated[int, Field(ge=24, le=720)] = 72
     erasure_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 120
+    agentcore_settle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
 
     # Relevance and the nightly work.
     w_recency: Share = 0.4
@@ -267,8 +268,7 @@ class Deployment(BaseModel):
         values = {key: getattr(self, _FIELDS[key]) for key in RUNTIME_KEYS}
         models = {"bedrockModelId": self.distil_model, "summariseModelId": self.summarise_model}
         values |= {"environment": self.env, **models, **self.names.for_functions()}
-        values |= self.agentcore()
-        values |= self.knowledge_ids()
+        values |= self.agentcore() | self.knowledge_ids()
         return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
 
     def working_memory(self) -> dict[str, int]:
@@ -278,7 +278,8 @@ class Deployment(BaseModel):
     def erasure_environment(self) -> dict[str, str]:
         """What the functions of erasures are told beside what every function is."""
         values = {key: getattr(self, _FIELDS[key]) for key in ERASURE_KEYS} | self.names.for_erasures()
-        return {environment_variable(key): as_text(value) for key, value in sorted(values.items())}
+        told = sorted((values | agentcore_rules.for_erasures(self)).items())
+        return {environment_variable(key): as_text(value) for key, value in told}
 
     def warnings(self) -> list[str]:
         """What is allowed and probably not meant."""

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-ROOMS: Final = ("storage", "knowledge")
+ROOMS: Final = ("storage", "knowledge", "agentcore")
+# There only when agentcoreMemories names a memory. CDK leaves a stack alone that an app does not make any more.
+OPTIONAL: Final = "agentcore"
+# Names a memory, so that the room is made for the record; which one is in nothing that is recorded.
+ANY_MEMORY: Final = '[{"memory_id": "any-Abc1234567", "namespaces": ["/"]}]'
 RECORD: Final = Path(__file__).with_suffix(".json")
 # Properties whose change replaces the resource, or loses what it holds, by type.
 IDENTITY: Final = {
@@ -50,6 +54,8 @@ def refuse_replacements(environment: str, templates: Mapping[str, Mapping[str, A
     Raises ReplacementError naming resource and property."""
     record = json.loads(RECORD.read_text()).get(environment, {})
     for room in ROOMS:
+        if room == OPTIONAL and room not in templates:
+            continue
         found = identities(templates[room]) if room in templates else {}
         _refuse(environment, record.get(room, {}), found)
 

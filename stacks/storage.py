@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from stacks.memory_function import log_group
+from stacks.emptying import tend_the_emptying_function
 from stacks.settings import Deployment
 from stacks.tenant_role import TenantRole
 from stacks.wildcards import acknowledge
@@ -45,7 +45,7 @@ class StorageStack(cdk.Stack):
         self._user_key()
         TenantRole(self, "TenantRole", deployment=deployment)
         if deployment.empty_on_destroy:
-            self._tend_the_emptying_function()
+            tend_the_emptying_function(self, name="agent-memory-empty-buckets", deployment=deployment)
 
     def _tables(self) -> None:
         names = self._deployment.names
@@ -176,15 +176,6 @@ class StorageStack(cdk.Stack):
             removal_policy=self._removal,
         )
         acknowledge(secret, "Rotating the key would orphan every stored pseudonym.", "SMG4")
-
-    def _tend_the_emptying_function(self) -> None:
-        # CloudFormation can't delete a bucket that holds objects; CDK's function empties it, and its log must go too.
-        provider = self.node.find_child("Custom::S3AutoDeleteObjectsCustomResourceProvider")
-        name = f"/aws/lambda/{self._deployment.names.named('agent-memory-empty-buckets')}"
-        log = log_group(self, "EmptyBucketsLog", name=name, deployment=self._deployment)
-        handler = provider.node.find_child("Handler")
-        if isinstance(handler, cdk.CfnResource):
-            handler.add_property_override("LoggingConfig", {"LogGroup": log.log_group_name})
 
 
 def _forgetting(days: int) -> s3.LifecycleRule:

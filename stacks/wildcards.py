@@ -104,6 +104,11 @@ TRAIL_FILES: Final = Wildcard(
     ":s3:::agent-memory-trail-",
     "CloudTrail names its files as it delivers them; nothing else lies in the bucket but reports of accesses.",
 )
+REPORT_FILES: Final = Wildcard(
+    ("s3:PutObject",),
+    "/reports/*",
+    "Reports of accesses are named by a hash of what they say; nothing else lies under the prefix before the star.",
+)
 AGENTCORE_EXECUTIONS: Final = Wildcard(
     ("states:DescribeExecution", "states:StopExecution"),
     ":execution:agent-memory-agentcore-",
@@ -125,6 +130,7 @@ ALL: Final = (
     RECEIPT_KEYS,
     AGENTCORE_FILES,
     TRAIL_FILES,
+    REPORT_FILES,
     AGENTCORE_EXECUTIONS,
 )
 

@@ -60,8 +60,10 @@ class Workflow(Construct):
             )
         acknowledge(role, f"{DELIVER_LOGS.reason} {TRACE.reason}", "IAM5[Resource::*]")
 
-    def count_entered(self, state: str, *, period: cdk.Duration) -> cloudwatch.Metric:
-        """How often a Pass state was entered: Step Functions counts executions only, so its log is counted."""
+    def count_entered(self, state: str, *, period: cdk.Duration, counted: str = "") -> cloudwatch.Metric:
+        """How often a Pass state was entered: Step Functions counts executions only, so its log is counted.
+
+        *counted*: as which metric, where another machine has a state of the same name."""
         entered = logs.FilterPattern.string_value("$.type", "=", "PassStateEntered")
         named = logs.FilterPattern.string_value("$.details.name", "=", state)
         return logs.MetricFilter(
@@ -70,7 +72,7 @@ class Workflow(Construct):
             log_group=self._log,
             filter_pattern=logs.FilterPattern.all(entered, named),
             metric_namespace=contract.METRICS_NAMESPACE,
-            metric_name=state,
+            metric_name=counted or state,
             metric_value="1",
         ).metric(statistic=cloudwatch.Stats.SUM, period=period)
 

@@ -5,30 +5,24 @@ from typing import Any
 
 import pytest
 from agent_memory.aws.access_ledger import S3AccessLedger
-from agent_memory.aws.agentcore import AgentCoreEvents, AgentCoreRecords
-from agent_memory.aws.erased_archive import S3ErasableArchive
+from agent_memory.aws.agentcore import AgentCoreRecords
 from agent_memory.aws.s3_state import S3State
 from agent_memory.contract import ACCESS_LEDGER_KEY
 from agent_memory.domain.accesses import AccessLedger, LedgerError, added
-from agent_memory.domain.agentcore_erasure import ErasureDoors, erase_actor, left_of
 from agent_memory.domain.agentcore_ports import Asked
 from agent_memory.domain.agentcore_records import NewRecord
-from agent_memory.domain.cloudtrail import Access, AccessReport, Window
+from agent_memory.domain.cloudtrail import Access, Window
 from agent_memory.domain.errors import AccessRefusedError, AgentMemoryError, StoreBusyError
 from support.agentcore import MEMORY_ID, AgentCore, an_error
 from support.agentcore_nights import (
     ALICE,
-    BOB,
     BUCKET,
     DAY,
-    a_night_over_agentcore,
     an_account_with_agentcore,
     night_services,
 )
 from support.aws import AwsAccount
 from support.builders import NOW
-from support.lifecycle import at
-from support.merges import an_answer
 
 ALL = Asked("/actors/")
 
@@ -186,7 +180,7 @@ def test_a_ledger_of_which_nothing_can_be_read_stops_the_night_and_says_what_to_
 
 
 def test_a_ledger_of_a_newer_release_stops_the_night(account: AwsAccount) -> None:
-    S3State(account.client("s3"), bucket=BUCKET, key=ACCESS_LEDGER_KEY).write(b'{"schema_version": 2}', over=None)
+    S3State(account.client("s3"), bucket=BUCKET, key=ACCESS_LEDGER_KEY).write(b'{"schema_version": 3}', over=None)
     with pytest.raises(LedgerError, match="newer release"):
         S3AccessLedger(account.client("s3"), bucket=BUCKET).ledger()
 
@@ -199,63 +193,3 @@ def test_an_index_that_another_night_wrote_since_is_not_written_over(account: Aw
     one.keep(first)
     with pytest.raises(StoreBusyError):
         other.keep(second)
-
-
-def test_what_agents_report_counts_as_reads(account: AwsAccount) -> None:
-    services = night_services(account)
-    services.logs.report(AccessReport(report_id="c-1", memory_id=MEMORY_ID, record_ids=("r-1", "r-2"), at=NOW - 60))
-    assert a_night_over_agentcore(account).status == "SUCCEEDED"
-    assert services.accesses.ledger().of(MEMORY_ID, "r-2").times == 1
-
-
-def erasure(account: AwsAccount, plane: AgentCore) -> ErasureDoors:
-    services = night_services(account)
-    [memory] = services.memories
-    archive = S3ErasableArchive(account.client("s3"), bucket=BUCKET, tenant_id=memory.name)
-    events = AgentCoreEvents(plane, memory_id=MEMORY_ID)
-    return ErasureDoors(records(plane), events, services.book(memory), services.accesses, archive)
-
-
-def test_an_erased_actor_leaves_nothing_and_others_stay() -> None:
-    with an_account_with_agentcore() as (account, plane):
-        for text in ("Crane 4 lifts 40 tonnes.", "Crane 4 needs two operators."):
-            plane.put(text, ALICE, NOW - 50 * DAY)
-        plane.put("Bob's crane of old.", BOB, NOW - 50 * DAY)
-        a_night_over_agentcore(account, an_answer("Crane 4 lifts 40 tonnes and needs two operators."))
-        plane.put("Alice's fresh note.", "/actors/alice/s-1/", NOW)
-        plane.put("Alicia's note.", "/actors/alicia/", NOW)
-        plane.put_events("alice", "s-1", 130)
-        plane.put_events("bob", "s-2", 3)
-        at(account, NOW + DAY)
-        a_night_over_agentcore(account, execution="e-2")
-        doors = erasure(account, plane)
-        [memory] = night_services(account).memories
-        done = erase_actor(memory, doors, lambda actor: actor == "alice")
-        assert (done.decision, done.records, done.events, done.archived) == ("erased", 2, 130, 2)
-        assert left_of(memory, doors, lambda actor: actor == "alice") == 0
-        assert plane.texts() == {"Alicia's note."}
-        assert len(plane.events[MEMORY_ID, "bob", "s-2"]) == 3
-        index = doors.book.index()
-        assert "/actors/alice/" not in index.namespaces.values()
-        versions = account.client("s3").list_object_versions(Bucket=BUCKET, Prefix="archive/")["Versions"]
-        assert len(versions) == 1
-
-
-def test_what_an_extraction_in_flight_wrote_goes_with_the_second_sweep() -> None:
-    with an_account_with_agentcore() as (account, plane):
-        plane.put("First.", ALICE, NOW)
-        [memory] = night_services(account).memories
-        assert erase_actor(memory, erasure(account, plane), lambda actor: actor == "alice").records == 1
-        plane.put("Extracted meanwhile.", ALICE, NOW)
-        again = erase_actor(memory, erasure(account, plane), lambda actor: actor == "alice")
-        assert (again.records, plane.texts()) == (1, set())
-
-
-def test_a_record_that_cannot_be_deleted_makes_the_erasure_a_partial_failure() -> None:
-    with an_account_with_agentcore() as (account, plane):
-        stuck = plane.put("First.", ALICE, NOW)
-        plane.put("Second.", ALICE, NOW)
-        plane.fails_in_batch = lambda operation, one: 400 if one == stuck else 0
-        [memory] = night_services(account).memories
-        done = erase_actor(memory, erasure(account, plane), lambda actor: actor == "alice")
-        assert (done.decision, done.failed, done.records) == ("partial_failure", (stuck,), 1)

@@ -138,6 +138,7 @@ def test_what_names_no_record_or_failed_or_is_of_others_adds_nothing_and_breaks_
     deliver(account, "2026/06/14/l.json.gz", {"Records": records})
     assert a_night_over_agentcore(account).status == "SUCCEEDED"
     assert (count_of(account, first), count_of(account, second)) == (1, 1)
+    assert set(night_services(account).accesses.ledger().accesses) == {MEMORY_ID}
 
 
 @pytest.mark.case("ec-h04")

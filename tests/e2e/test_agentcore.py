@@ -1,10 +1,11 @@
-"""The night over AgentCore on the laptop's stack: 2,000 records, accesses from files seen twice, plan, run, undo."""
+"""The night over AgentCore on the laptop's stack: 2,000 records, accesses from files seen twice, plan, merges, undo;
+answers that may not stand, a gate that fails, and a night that is killed."""
 
-import gzip
 import json
-import math
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,42 @@ from agent_memory.cli import app as command
 from agent_memory.deployment import Deployment
 from agent_memory.domain.agentcore import place_of
 from agent_memory.domain.agentcore_ports import Asked
+from agent_memory.domain.agentcore_records import Record
+from support.agentcore_stack import (
+    ADDED,
+    ANSWERS,
+    CELLS,
+    DAY,
+    HOUR,
+    METADATA,
+    PAIRS,
+    STRATEGIES,
+    Told,
+    a_merging_model,
+    a_read,
+    asked_about,
+    deliver,
+    expected,
+    one_of,
+    put_there,
+    two_about,
+    two_thousand,
+)
+from support.converse_server import Answer, ConverseServer, serving
 
 from local import runtime
+from local.deploy import client
 
 pytestmark = pytest.mark.e2e
 
-DAY, RECORDS, BATCH, SPACES = 86_400, 2_000, 100, 20
-STRATEGIES = {"facts-1": "semantic", "prefs-1": "preferences", "sessions-1": "summaries"}
-KEPT = {"facts-1": 270, "prefs-1": 270, "sessions-1": 45}
+MEMORIES = ("harbour", "yard", "mole", "pier")
+MODEL = "us.anthropic.claude-haiku-5-5"
 Answered = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, runtime.Stack]]:
-    """A stack of its own, deployed twice: the memory that it is to name gets its id when it is made."""
+    """A stack of its own, deployed twice: the memories that it is to name get their ids when they are made."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "local").mkdir()
     (folder / "local" / "__main__.py").touch()
@@ -35,9 +58,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ru
         for name, value in stack.environment.items():
             patch.setenv(name, value)
         control = Deployment("local").clients.get("bedrock-agentcore-control")
-        memory_id = control.create_memory(name="harbour", eventExpiryDuration=30)["memory"]["id"]
-    entry = {"memory_id": memory_id, "namespaces": ["/actors/"], "strategies": STRATEGIES}
-    stack = runtime.up(folder / ".local", context={"agentcoreMemories": json.dumps([entry])})
+        ids = {name: control.create_memory(name=name, eventExpiryDuration=30)["memory"]["id"] for name in MEMORIES}
+    entries = [
+        {"memory_id": ids[name], "tenant_id": name, "namespaces": ["/actors/"], "strategies": STRATEGIES}
+        for name in MEMORIES
+    ]
+    context = {"agentcoreMemories": json.dumps(entries), "summariseModelId": MODEL}
+    stack = runtime.up(folder / ".local", context=context)
     yield folder, stack
     stack.down()
 
@@ -47,12 +74,34 @@ def deployment(stack: runtime.Stack) -> Deployment:
     return Deployment("local", timeout_seconds=60.0, backend="agentcore")
 
 
+@pytest.fixture(scope="module")
+def bedrock(project: tuple[Path, runtime.Stack]) -> Iterator[ConverseServer]:
+    """A chat model for the function that merges; embeddings stay where they are."""
+    _, stack = project
+    script, functions = ConverseServer(), client("lambda", stack.environment)
+    script.beyond = stack.ai.url
+    name = function(functions, "merge")["FunctionName"]
+    told = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    with serving(script) as url:
+        told["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"] = url
+        functions.update_function_configuration(FunctionName=name, Environment={"Variables": told})
+        yield script
+
+
+@pytest.fixture
+def model(bedrock: ConverseServer) -> ConverseServer:
+    """The model, which was asked nothing yet and answers as the number of a quay says."""
+    bedrock.requests.clear()
+    bedrock.script = a_merging_model
+    return bedrock
+
+
 @pytest.fixture
 def answered(stack: runtime.Stack, capsys: pytest.CaptureFixture[str]) -> Answered:
     """What a command answers, and that it ends with *code*."""
 
-    def ask(*words: str, code: int = 0) -> Any:
-        ended = command.run(["agentcore", *words, "--env", "local", "--output", "json"])
+    def ask(*words: str, group: str = "agentcore", code: int = 0) -> Any:
+        ended = command.run([group, *words, "--env", "local", "--output", "json"])
         printed = capsys.readouterr()
         assert ended == code, printed.err
         return json.loads(printed.out)
@@ -60,104 +109,266 @@ def answered(stack: runtime.Stack, capsys: pytest.CaptureFixture[str]) -> Answer
     return ask
 
 
-def age_of(number: int) -> float:
-    """A fifth of a fifth is old: days, never on an edge."""
-    return 30.5 + (number % 31) if number % 6 == 0 else 1.5 + number % 20
-
-
-def put_records(deployment: Deployment, memory_id: str, now: int) -> list[str]:
-    """Records by their number."""
-    client, ids = deployment.clients.get("bedrock-agentcore"), {}
-    for start in range(0, RECORDS, BATCH):
-        records = [
-            {
-                "requestIdentifier": f"n-{number}",
-                "namespaces": [f"/actors/a{number % SPACES}/"],
-                "content": {"text": text_of(number)},
-                "timestamp": datetime.fromtimestamp(now - age_of(number) * DAY, UTC),
-                "memoryStrategyId": list(STRATEGIES)[number % 3],
-            }
-            for number in range(start, start + BATCH)
-        ]
-        answer = client.batch_create_memory_records(memoryId=memory_id, records=records)
-        ids |= {int(one["requestIdentifier"][2:]): one["memoryRecordId"] for one in answer["successfulRecords"]}
-    return [ids[number] for number in range(RECORDS)]
-
-
-def reads_of(number: int) -> int:
-    return 25 if number % 12 == 0 else 0
-
-
-def deliver(deployment: Deployment, memory_id: str, ids: list[str], at: int) -> None:
-    """The reads, in files that overlap: every event is in two of them."""
-    s3, bucket = deployment.clients.get("s3"), deployment.services.settings.trail_bucket
-    when = datetime.fromtimestamp(at, UTC)
-    events = [
-        {
-            "eventID": f"e-{number}-{read}",
-            "eventTime": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "eventSource": "bedrock-agentcore.amazonaws.com",
-            "eventName": "GetMemoryRecord",
-            "requestParameters": {"memoryId": memory_id, "memoryRecordId": ids[number]},
-            "userIdentity": {"sessionContext": {"sessionIssuer": {"userName": "agent-role"}}},
-        }
-        for number in range(RECORDS)
-        for read in range(reads_of(number))
+def function(functions: Any, step: str) -> Mapping[str, Any]:
+    """The function of a step of this night."""
+    pages = functions.get_paginator("list_functions").paginate()
+    [found] = [
+        one
+        for page in pages
+        for one in page["Functions"]
+        if re.fullmatch(rf"agent-memory-agentcore-{step}-[a-z-]+", one["FunctionName"])
     ]
-    folder = f"AWSLogs/123456789012/CloudTrail/us-east-1/{when:%Y/%m/%d}"
-    for part in range(4):
-        held = [event for place, event in enumerate(events) if place % 4 in (part, (part + 1) % 4)]
-        body = gzip.compress(json.dumps({"Records": held}).encode())
-        s3.put_object(Bucket=bucket, Key=f"{folder}/part-{part}.json.gz", Body=body)
+    return found  # type: ignore[no-any-return]  # a client that is typed as Any
 
 
-def expected(number: int, *, days_since_read: float) -> bool:
-    """Whether a record is due, worked out by itself: expired by its type, or below the threshold."""
-    if age_of(number) >= KEPT[list(STRATEGIES)[number % 3]]:
-        return True
-    rate, reads = -math.log(0.3) / 45, reads_of(number)
-    accessed = days_since_read if reads else age_of(number)
-    score = 0.4 * math.exp(-rate * age_of(number)) + 0.35 * math.exp(-rate * accessed) + 0.25 * min(reads / 50, 1)
-    return score < 0.3
+def memory_of(deployment: Deployment, name: str) -> Any:
+    return next(one for one in deployment.agentcore.memories if one.name == name)
 
 
-def described(deployment: Deployment) -> set[tuple[object, ...]]:
+def records_of(deployment: Deployment, name: str) -> list[Record]:
     own = deployment.agentcore
-    [memory] = own.memories
-    found = own.records(memory).listed(Asked("/actors/"))
-    return {(one.text, one.namespace, one.strategy_id, one.created_at) for one in found}
+    return list(own.records(memory_of(deployment, name)).listed(Asked("/actors/")))
 
 
-def test_two_thousand_records_are_planned_by_the_formula_removed_and_brought_back(
-    deployment: Deployment, answered: Answered
+def described(records: Sequence[Record]) -> Counter[str]:
+    """Every record but for its id and what a restore adds."""
+    return Counter(
+        json.dumps(
+            [one.text, one.namespace, one.strategy_id, one.created_at,
+             {key: held for key, held in one.metadata.items() if key not in ADDED}],
+            sort_keys=True,
+        )
+        for one in records
+    )  # fmt: skip
+
+
+def put(deployment: Deployment, name: str, told: Sequence[Told]) -> list[str]:
+    """Records of old, in a memory whose index is lost: the next refresh lists all of it."""
+    memory_id = memory_of(deployment, name).memory_id
+    bucket = deployment.services.settings.agentcore_bucket
+    deployment.clients.get("s3").delete_object(Bucket=bucket, Key=f"agentcore/{name}/index.json.gz")
+    return put_there(deployment.clients.get("bedrock-agentcore"), memory_id, told)
+
+
+def trail(deployment: Deployment, events: Sequence[Mapping[str, Any]], *, at: int, name: str) -> None:
+    deliver(deployment.clients.get("s3"), deployment.services.settings.trail_bucket, events, at=at, name=name)
+
+
+def read(deployment: Deployment, memory_id: str, told: Sequence[Told], ids: Sequence[str]) -> None:
+    """The reads, among reads that are none: of a function of the night, ones that failed, ones of another service."""
+    events = [
+        a_read(f"e-{number}-{read}", memory_id, ids[number], one.read_at)
+        for number, one in enumerate(told)
+        for read in range(one.reads)
+    ]
+    own = {"arn": function(deployment.clients.get("lambda"), "examine")["Role"]}
+    at = max(one.read_at for one in told)
+    for number, name in enumerate(ids[: 3 * CELLS]):
+        others = ({"userIdentity": {"sessionContext": {"sessionIssuer": own}}}, {"errorCode": "AccessDenied"},
+                  {"eventSource": "s3.amazonaws.com"})  # fmt: skip
+        events += [a_read(f"o-{number}-{place}", memory_id, name, at, **one) for place, one in enumerate(others)]
+    trail(deployment, events, at=at, name="reads")
+
+
+def test_two_thousand_records_are_planned_by_the_formula_merged_removed_and_brought_back(
+    deployment: Deployment, answered: Answered, model: ConverseServer, stack: runtime.Stack
 ) -> None:
-    [memory] = deployment.agentcore.memories
-    now = deployment.now()
-    ids = put_records(deployment, memory.memory_id, now)
-    deliver(deployment, memory.memory_id, ids, now - 3600)
-    due = {number for number in range(RECORDS) if expected(number, days_since_read=1 / 24)}
-    assert 100 < len(due) < 0.2 * RECORDS
+    memory = memory_of(deployment, "harbour")
+    begun = deployment.now()
+    told = two_thousand(begun)
+    ids = put(deployment, "harbour", told)
+    read(deployment, memory.memory_id, told, ids)
 
-    run_id = answered("plan")["run"]["night"]
-    items = answered("plan", run_id, "--tenant", memory.name)
-    assert {one["run_id"] for one in items} == {ids[number] for number in due}
-    assert {one["agent_id"] for one in items} <= {place_of(memory.memory_id, f"/actors/a{n}/") for n in range(SPACES)}
+    run = answered("plan")["run"]
+    wanted = {name: expected(one, now=run["now"]) for name, one in zip(ids, told, strict=True)}
+    due = {name: word for name, (word, _) in wanted.items() if word != "keep"}
+    assert Counter(due.values()) == {"merge": 2 * len(PAIRS), "prune": CELLS, "expire": CELLS + 2 * CELLS // 3}
+    items = answered("plan", run["night"], "--tenant", "harbour")
+    assert {one["run_id"]: one["action"] for one in items} == due
+    assert all(abs(one["score"] - wanted[one["run_id"]][1]) < 2e-6 for one in items)
+    places = {name: place_of(memory.memory_id, one.namespace) for name, one in zip(ids, told, strict=True)}
+    assert all(one["agent_id"] == places[one["run_id"]] for one in items)
+    groups = {one["group"]: frozenset(o["run_id"] for o in items if o["group"] == one["group"]) for one in items}
+    pairs = {frozenset((ids[cell], ids[cell + CELLS])) for cell in PAIRS}
+    assert {members for group, members in groups.items() if group} == pairs
 
-    before = described(deployment)
+    before = records_of(deployment, "harbour")
+    berth = told[7 * CELLS]
+    keep_asking(answered, "harbour", places[ids[7 * CELLS]], berth.text)
     report = answered("run")
-    assert (report["ended"], report["quality"]) == ("completed", "not_run")
-    left = described(deployment)
-    assert len(left) == RECORDS - len(due)
-    assert left == {one for one in before if one[0] not in {text_of(number) for number in due}}
-    assert deployment.agentcore.accesses.ledger().of(memory.memory_id, ids[0]).times == 25
+    assert (report["ended"], report["quality"]) == ("completed", "pass")
+    run_id = f"{report['run']['night']}.{report['run']['attempt']}"
+    done = Counter(due.values())
+    assert {name: report["totals"][name] for name in ("merged", "created", "pruned", "flagged", "failed")} == {
+        "merged": done["merge"], "created": len(PAIRS), "pruned": done["prune"] + done["expire"], "flagged": 0, "failed": 0,
+    }  # fmt: skip
+    check_merged(deployment, told, ids, run_id, report["run"]["now"])
+    # One question for each pair, and in none of them two namespaces or two types.
+    assert sorted(sorted(asked_about(body)) for _, body in model.requests) == sorted(
+        sorted((told[cell].text, told[cell + CELLS].text)) for cell in PAIRS
+    )
+    log = stack.layout.function_log.read_text()
+    assert measured(log, "agentcore_merge_memories", "SummariesCreated") == len(PAIRS)
+    assert measured(log, "agentcore_lifecycle_report", "MemoriesMerged") == 2 * len(PAIRS)
+    assert "hoist" not in log
+    assert "/actors/a" not in log
 
-    back = answered("restore", report["run"]["night"] + ".2", "--tenant", memory.name)
-    assert {one["decision"] for one in back} == {"restored"}
-    assert described(deployment) == before
+    ledger = deployment.agentcore.accesses.ledger()
+    assert {name: ledger.of(memory.memory_id, name).times for name in ids} == {
+        name: one.reads for name, one in zip(ids, told, strict=True)
+    }
+    back = answered("restore", run_id, "--tenant", "harbour")
+    assert Counter(one["decision"] for one in back) == {"restored": len(due)}
+    after = records_of(deployment, "harbour")
+    assert described(after) == described(before)
+    assert {one.record_id for one in after} & {one.record_id for one in before} == set(ids) - set(due)
 
+    check_names_follow(deployment, answered, ids, due, begun)
+    assert described(records_of(deployment, "harbour")) == described(before)
+
+
+def keep_asking(answered: Answered, tenant_id: str, place: str, text: str) -> None:
+    """A case of the quality gate: *text* must still be found in the namespace *place*."""
+    words = ("--agent", place, "--question", text, "--criterion", text, "--minimum", "0.9")
+    answered("add", f"{tenant_id}-1", "--tenant", tenant_id, *words, group="regress")
+
+
+def check_merged(deployment: Deployment, told: Sequence[Told], ids: Sequence[str], run_id: str, now: int) -> None:
+    """Nothing is left of what was due but one record for each pair, which says whence it comes and from when."""
+    left = {one.record_id: one for one in records_of(deployment, "harbour")}
+    kept = {name for name, one in zip(ids, told, strict=True) if expected(one, now=now)[0] == "keep"}
+    assert kept < set(left)
+    merged = {one.text: one for name, one in left.items() if name not in kept}
+    assert len(merged) == len(left) - len(kept) == len(PAIRS)
+    for cell in PAIRS:
+        older, newer = told[cell], told[cell + CELLS]
+        record = merged[one_of((older.text, newer.text))]
+        assert (record.namespace, record.strategy_id) == (older.namespace, older.strategy)
+        said = {
+            key.removeprefix("agent-memory:"): value for key, held in record.metadata.items() for value in held.values()
+        }
+        assert sorted(said.pop("sources-0")) == sorted((ids[cell], ids[cell + CELLS]))
+        assert (said["oldest-source-at"], said["ended-at"]) == (older.at, newer.at)
+        assert (said["created-at"], said["night"]) == (now, run_id)
+        texts = [
+            *record.metadata,
+            *(one for held in record.metadata.values() for one in held.get("stringListValue", ())),
+        ]
+        texts += [held["stringValue"] for held in record.metadata.values() if "stringValue" in held]
+        assert all(METADATA.fullmatch(str(text)) and len(str(text)) <= 64 for text in texts)
+        assert len(record.metadata) <= 20
+
+
+def check_names_follow(
+    deployment: Deployment, answered: Answered, ids: Sequence[str], due: Mapping[str, str], begun: int
+) -> None:
+    """What came back has another id in AgentCore; plans and the ledger go on to know it by the first one."""
+    memory = memory_of(deployment, "harbour")
+    name = next(one for one in ids[4 * CELLS : 5 * CELLS] if one in due)
+    [record] = [one for one in records_of(deployment, "harbour") if one.metadata.get(ADDED[1]) == {"stringValue": name}]
+    trail(deployment, [a_read("late", memory.memory_id, record.record_id, begun - HOUR)], at=begun, name="late")
     again = answered("run")
-    assert (again["ended"], described(deployment)) == ("completed", before)
+    assert (again["ended"], again["totals"]["pruned"], again["totals"]["merged"]) == ("completed", 0, 0)
+    index = deployment.agentcore.book(memory).index()
+    assert set(index.entries) == set(ids)
+    entry = index.entries[name]
+    assert (entry.record_id, entry.was) == (record.record_id, (name,))
+    known = index.known(name, memory, deployment.agentcore.accesses.ledger(), summary_days=45)
+    assert known.access_count == 26
 
 
-def text_of(number: int) -> str:
-    return f"Berth {number} takes ships of {number * 3 + 7} metres, harbour master {number * 11}."
+def measured(log: str, service: str, metric: str) -> float:
+    """The sum of a metric over all that a function printed."""
+    lines = [line[line.index("{") :] for line in log.splitlines() if '"_aws"' in line and f'"{service}"' in line]
+    return sum(sum(json.loads(line).get(metric, [0.0])) for line in lines)
+
+
+def test_answers_that_may_not_stand_keep_the_originals_and_a_failed_gate_brings_back_one_memory_only(
+    deployment: Deployment, answered: Answered, model: ConverseServer
+) -> None:
+    now = deployment.now()
+    pairs = {quay: two_about(quay, f"/actors/c{quay}/", "facts-1", now=now) for quay in ANSWERS}
+    ids = {quay: put(deployment, "yard", two) for quay, two in pairs.items()}
+    # The same words in two actors' namespaces: one question each.
+    for actor in ("one", "two"):
+        put(deployment, "yard", two_about(908, f"/actors/{actor}/", "facts-1", now=now))
+    lone = Told("The canteen serves leek soup with 5 slices of bread.", "/actors/m/", "facts-1", now - 40 * DAY)
+    put(deployment, "mole", [*two_about(909, "/actors/m/", "facts-1", now=now), lone])
+    mole = records_of(deployment, "mole")
+    keep_asking(answered, "mole", place_of(memory_of(deployment, "mole").memory_id, "/actors/m/"), lone.text)
+
+    report = answered("run", code=1)
+    parts = {one["tenant_id"]: one for one in report["tenants"]}
+    assert (report["ended"], report["quality"]) == ("rolled_back", "fail")
+    assert (parts["mole"]["quality"], parts["yard"]["quality"]) == ("FAIL", "NOT_RUN")
+    assert described(records_of(deployment, "mole")) == described(mole)
+
+    refused = {quay: reason for quay, (_, reason) in ANSWERS.items() if reason}
+    left = records_of(deployment, "yard")
+    merged = [one_of(one.text for one in pairs[901])]
+    merged += [one_of(one.text for one in two_about(908, "", "", now=now))] * 2
+    assert Counter(one.text for one in left) == Counter(
+        [*merged, *(one.text for quay in refused for one in pairs[quay])]
+    )
+    assert {len(asked_about(body)) for _, body in model.requests} == {2}
+    asked = len(model.requests)
+    later = answered("run")
+    assert (later["ended"], len(model.requests)) == ("completed", asked)
+    assert Counter(one.text for one in records_of(deployment, "yard")) == Counter(one.text for one in left)
+    entries = deployment.agentcore.book(memory_of(deployment, "yard")).index().entries
+    assert {name: entries[name].review for quay in refused for name in ids[quay]} == {
+        name: reason for quay, reason in refused.items() for name in ids[quay]
+    }
+
+
+def test_a_night_that_is_killed_while_it_merges_loses_nothing_and_the_next_one_finishes(
+    deployment: Deployment, answered: Answered, model: ConverseServer, stack: runtime.Stack
+) -> None:
+    quays = range(920, 928)
+    now = deployment.now()
+    told = [one for quay in quays for one in two_about(quay, f"/actors/p{quay}/", "facts-1", now=now)]
+    told.append(
+        Told("The canteen serves leek soup with 9 slices of bread.", "/actors/p920/", "facts-1", now - 40 * DAY)
+    )
+    put(deployment, "pier", told)
+    before = records_of(deployment, "pier")
+    reached, goes_on = threading.Event(), threading.Event()
+
+    def stuck_at_the_fourth(body: dict[str, Any]) -> Answer:
+        if len(model.requests) >= 4 and not goes_on.is_set():
+            reached.set()
+            goes_on.wait(60)
+        return a_merging_model(body)
+
+    model.script = stuck_at_the_fourth
+    files = deployment.services.night_files
+    known = set(files.runs())
+    execution = answered("run", "--no-wait")["execution"]
+    assert reached.wait(90)
+    machine = deployment.services.settings.lifecycle_machine.replace(":stateMachine:", ":execution:")
+    deployment.clients.get("stepfunctions").stop_execution(executionArn=f"{machine}:{execution}")
+    stack.kill_workers()
+    goes_on.set()
+    half = records_of(deployment, "pier")
+    assert len(before) > len(half) > len(quays)
+
+    forget_the_lock(deployment)
+    report = answered("run")
+    assert (report["ended"], report["unfinished"]) == ("completed", {})
+    assert Counter(one.text for one in records_of(deployment, "pier")) == Counter(
+        one_of(one.text for one in two_about(quay, "", "", now=now)) for quay in quays
+    )
+    for name in set(files.runs()) - known:
+        command.run(["agentcore", "restore", name, "--tenant", "pier", "--env", "local"])
+    assert described(records_of(deployment, "pier")) == described(before)
+
+
+def forget_the_lock(deployment: Deployment) -> None:
+    """An hour and a quarter later the lock of the killed night has run out."""
+    deployment.clients.get("dynamodb").update_item(
+        TableName=deployment.services.settings.ledger_table,
+        Key={"ledger_key": {"S": "registry#agentcore"}, "entry_id": {"S": "lock"}},
+        UpdateExpression="SET #until = :past",
+        ExpressionAttributeNames={"#until": "until"},
+        ExpressionAttributeValues={":past": {"N": "1"}},
+    )

@@ -136,6 +136,11 @@ def test_a_run_taken_back_brings_every_record_back_as_it_was(both: Both) -> None
     assert back.finished
     assert Counter(back.counts) == {"restored": 3}
     assert described(plane) == before
+    at(account, NOW + DAY)
+    a_night_over_agentcore(account, execution="e-2")
+    [memory] = services.memories
+    index = night_services(account).book(memory).index()
+    assert {entry.record_id for entry in index.entries.values()} == set(plane.records[MEMORY_ID])
 
 
 def described(plane: AgentCore) -> set[tuple[object, ...]]:

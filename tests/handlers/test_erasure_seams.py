@@ -150,7 +150,7 @@ OTHERWISE = {
 OF_THE_REGISTRY = {
     contract.REGISTRY_INGESTION: "the lock of ingestions, of no tenant",
     contract.REGISTRY_LIFECYCLE: "nights, which are of all tenants",
-    contract.REGISTRY_AGENTCORE: "lock, end and approvals of nights over AgentCore, which are of all tenants",
+    contract.REGISTRY_AGENTCORE: "lock, end and approvals of nights over AgentCore: runs' ids, times, names of entries",
     contract.REGISTRY_CALLERS: "which principal may speak for a tenant: operators keep it, `callers revoke` ends it",
 }
 KINDS_OF_MODULES = {

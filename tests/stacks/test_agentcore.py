@@ -26,7 +26,7 @@ READ = {"bedrock-agentcore:GetMemoryRecord", "bedrock-agentcore:ListMemoryRecord
 CREATE, DELETE = "bedrock-agentcore:BatchCreateMemoryRecords", "bedrock-agentcore:BatchDeleteMemoryRecords"
 MAY = {
     "Decay": set(),
-    "RefreshRecords": READ,
+    "RefreshRecords": {"bedrock-agentcore:ListMemoryRecords"},
     "ExamineMemories": READ,
     "PruneMemories": READ | {DELETE},
     "MergeMemories": READ | {CREATE, DELETE},
@@ -66,14 +66,14 @@ def test_only_whoever_removes_or_brings_back_reaches_the_archive() -> None:
     holders = {
         holder
         for holder, statement in statements()
-        if any("/archive/" in flat(arn) for arn in as_list(statement["Resource"]))
+        if not holder.startswith("Operator") and any("/archive/" in flat(arn) for arn in as_list(statement["Resource"]))
     }
     assert holders == {"PruneMemories", "MergeMemories", "RestoreMemories"}
 
 
 def test_only_the_refresh_reads_the_trail() -> None:
-    holders = {h for h, s in statements() if any("agent-memory-trail-" in flat(arn) for arn in as_list(s["Resource"]))}
-    assert holders == {"RefreshRecords"}
+    trail = [(h, s) for h, s in statements() if any("agent-memory-trail-" in flat(a) for a in as_list(s["Resource"]))]
+    assert {holder for holder, s in trail if set(as_list(s["Action"])) != {"s3:PutObject"}} == {"RefreshRecords"}
 
 
 @pytest.mark.parametrize("resource_type", ["AWS::BedrockAgentCore::Memory", "AWS::Other::Type"])
@@ -131,7 +131,7 @@ def test_every_step_is_deployed_under_a_name_of_its_own() -> None:
 
 def test_functions_of_other_stacks_are_not_told_of_the_memories() -> None:
     for room, template in templates(NAMED).items():
-        if room != "agentcore":
+        if room not in ("agentcore", "erasure"):
             for function in resources(template, "AWS::Lambda::Function").values():
                 variables = function["Properties"].get("Environment", {}).get("Variables", {})
                 assert "AGENT_MEMORY_AGENTCORE_MEMORIES" not in variables
@@ -196,7 +196,7 @@ def test_memories_that_can_be_kept_pass_both(entries: list[Any]) -> None:
 @pytest.mark.parametrize("environment", ["dev", "prod", "local"])
 def test_every_star_of_it_is_on_the_list(environment: str) -> None:
     seen = 0
-    for room in ("agentcore", "access"):
+    for room in ("agentcore", "access", "erasure"):
         for holder, statement in allow_statements(templates({**NAMED, "env": environment})[room]):
             actions = as_list(statement["Action"])
             for arn in map(flat, as_list(statement["Resource"])):
@@ -228,3 +228,28 @@ def test_synth_warns_nobody_and_builds_in_every_environment(tmp_path: Path) -> N
     for environment in ("dev", "staging"):
         app, _ = build({**NAMED, "env": environment, **NO_BUNDLING}, outdir=str(tmp_path / environment))
         assert app.synth().stacks
+
+
+def test_whatever_keeps_a_night_from_its_work_is_alarmed_to_somebody() -> None:
+    alarms = [one["Properties"] for one in resources(templates(NAMED)["agentcore"], "AWS::CloudWatch::Alarm").values()]
+    assert {flat(one["MetricName"]) for one in alarms} >= {
+        "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted", "ExecutionsStarted", "AgentCoreAnnouncementLost",
+        "TrailDigests",
+    }  # fmt: skip
+    for one in alarms:
+        assert [flat(arn) for arn in one["AlarmActions"]] == [
+            "arn:<AWS::Partition>:sns:<AWS::Region>:<AWS::AccountId>:agent-memory-alarms-prod"
+        ]
+    [silent] = [one for one in alarms if one["MetricName"] == "TrailDigests"]
+    assert (silent["TreatMissingData"], silent["EvaluationPeriods"]) == ("breaching", 2)
+    local = resources(templates({**NAMED, "env": "local"})["agentcore"], "AWS::CloudWatch::Alarm")
+    assert "TrailDigests" not in {one["Properties"]["MetricName"] for one in local.values()}
+
+
+def test_a_lost_announcement_of_this_night_is_no_lost_one_of_the_other() -> None:
+    def counted(room: str) -> set[str]:
+        filters = resources(templates(NAMED)[room], "AWS::Logs::MetricFilter").values()
+        return {t["MetricName"] for one in filters for t in one["Properties"]["MetricTransformations"]}
+
+    assert counted("agentcore") == {"AgentCoreAnnouncementLost"}
+    assert counted("lifecycle") == {"AnnouncementLost"}

@@ -47,6 +47,14 @@ def test_a_night_without_memories_gives_its_lock_back_and_ends_well() -> None:
     assert "Plan" not in done.states
 
 
+def test_a_refresh_goes_on_where_it_stopped_and_one_that_can_never_end_calls_somebody() -> None:
+    words = iter(["unfinished", "unfinished", "refreshed"])
+    done = run(Refresh=lambda event: says(next(words))(event))
+    assert (done.status, done.states.count("Refresh")) == ("SUCCEEDED", 3)
+    done = run(Refresh=says("too_long"))
+    assert (done.status, done.states[-3:-1]) == ("FAILED", ["GiveLockBack", "Alarm"])
+
+
 @pytest.mark.parametrize("step", ["Refresh", "Plan", "Weigh", "Baseline", "QualityCheck", "Report"])
 def test_a_step_that_gives_up_or_says_what_nobody_knows_fails_the_night_and_calls_somebody(step: str) -> None:
     for wrong in (fails, says("surprise")):
@@ -56,7 +64,7 @@ def test_a_step_that_gives_up_or_says_what_nobody_knows_fails_the_night_and_call
 
 def test_what_both_nights_have_in_common_is_the_same() -> None:
     """A step mended in one machine only would be a fault in the other."""
-    own = {"Refresh", "Refreshed", "GiveUnusedLockBack", "NoMemories"}
+    own = {"Refresh", "Refreshed", "TooLong", "GiveUnusedLockBack", "NoMemories"}
     theirs = {"FlagProcedures", "ProceduresFlagged", "AnyExpireFacts", "ExpireFacts"}
     assert set(MACHINE["States"]) - own == set(PLAIN["States"]) - theirs
     differing = {name for name, state in MACHINE["States"].items() if PLAIN["States"].get(name) != state} - own

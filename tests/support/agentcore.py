@@ -58,6 +58,7 @@ class AgentCore:
     def __init__(self) -> None:
         self.records: dict[str, dict[str, dict[str, Any]]] = {}
         self.events: dict[tuple[str, str, str], list[str]] = {}
+        self.event_times: dict[str, datetime] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.fail: Callable[[str, dict[str, Any]], None] = lambda operation, request: None
         self.fails_in_batch: Callable[[str, Any], int] = lambda operation, one: 0
@@ -170,8 +171,12 @@ class AgentCore:
         best = [one for score, one in sorted(found, key=lambda pair: -pair[0]) if score]
         return {"memoryRecordSummaries": best[: request["searchCriteria"].get("topK", 10)]}
 
-    def put_events(self, actor: str, session: str, number: int, *, memory: str = MEMORY_ID) -> None:
-        self.events[memory, actor, session] = [f"{n}#{n:08x}" for n in range(1, number + 1)]
+    def put_events(self, actor: str, session: str, number: int, *, memory: str = MEMORY_ID, at: int = 1) -> None:
+        """*number* more events of a session, from *at*."""
+        events, first = self.events.setdefault((memory, actor, session), []), len(self.event_times) + 1
+        new = [f"{n}#{n:08x}" for n in range(first, first + number)]
+        self.event_times |= dict.fromkeys(new, datetime.fromtimestamp(at, UTC))
+        events += new
 
     def list_actors(self, **request: Any) -> dict[str, Any]:
         self._called("ListActors", request)
@@ -192,7 +197,8 @@ class AgentCore:
     def list_events(self, **request: Any) -> dict[str, Any]:
         self._called("ListEvents", request)
         events = self.events.get((request["memoryId"], request["actorId"], request["sessionId"]), [])
-        return self._page([{"eventId": one} for one in events], "events", request)
+        found = [{"eventId": one, "eventTimestamp": self.event_times[one]} for one in events]
+        return self._page(found, "events", request)
 
     def delete_event(self, **request: Any) -> dict[str, Any]:
         self._called("DeleteEvent", request)

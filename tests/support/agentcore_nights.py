@@ -121,7 +121,7 @@ def a_night_over_agentcore(
 
 
 def _called(handler: Any) -> Any:
-    long = handler in (merge_memories, restore_memories, quality_check)
+    long = handler in (refresh_records, merge_memories, restore_memories, quality_check)
     return lambda event: handler(event, LongContext() if long else LambdaContext())
 
 

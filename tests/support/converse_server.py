@@ -3,7 +3,8 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +17,7 @@ CREDENTIALS = {
     "AWS_SESSION_TOKEN": "test",
     "AWS_DEFAULT_REGION": "us-east-1",
 }
+Answer = dict[str, Any] | tuple[int, str, str]
 
 
 def converse(*blocks: dict[str, Any], stop: str = "tool_use", usage: dict[str, int] | None = None) -> dict[str, Any]:
@@ -33,27 +35,47 @@ def tool_use(arguments: object) -> dict[str, Any]:
 
 
 class ConverseServer:
-    """What it was asked (model id and body), and what it is to answer: bodies, or (status, error code, message)."""
+    """What it was asked (model id and body), and what it is to answer: bodies, or (status, error code, message).
+
+    *script*: answers each question by what it asks, instead of *answers*. *beyond*: the server that answers everything
+    else, embeddings for one."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
-        self.answers: list[dict[str, Any] | tuple[int, str, str]] = []
+        self.answers: list[Answer] = []
+        self.script: Callable[[dict[str, Any]], Answer] | None = None
+        self.beyond = ""
 
-    def next_answer(self) -> dict[str, Any] | tuple[int, str, str]:
+    def answer_to(self, body: dict[str, Any]) -> Answer:
+        if self.script is not None:
+            return self.script(body)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def _asked_of(url: str, body: bytes) -> bytes:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+        found: bytes = answer.read()
+    return found
 
 
 def _handler(server: ConverseServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            if server.beyond and not self.path.endswith("/converse"):
+                self._tell(200, {}, _asked_of(f"{server.beyond}{self.path}", raw))
+                return
+            body = json.loads(raw)
             server.requests.append((unquote(self.path.split("/")[2]), body))
-            answer = server.next_answer()
+            answer = server.answer_to(body)
             status, headers, content = 200, {}, answer
             if isinstance(answer, tuple):
                 status, code, message = answer
                 headers, content = {"x-amzn-ErrorType": code}, {"message": message}
-            payload = json.dumps(content).encode()
+            self._tell(status, headers, json.dumps(content).encode())
+
+        def _tell(self, status: int, headers: dict[str, str], payload: bytes) -> None:
             self.send_response(status)
             for name, value in {**headers, "Content-Type": "application/json", "Content-Length": len(payload)}.items():
                 self.send_header(name, str(value))
@@ -67,17 +89,22 @@ def _handler(server: ConverseServer) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def a_converse_server() -> Iterator[ConverseServer]:
-    """Serve on a free port of the loopback and point the SDK at it."""
-    script = ConverseServer()
+def serving(script: ConverseServer) -> Iterator[str]:
+    """Serve *script* on a free port of the loopback, at the URL that this gives."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(script))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    url = f"http://127.0.0.1:{server.server_port}"
     try:
-        with patch.dict(os.environ, {**CREDENTIALS, "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": url}):
-            yield script
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join(timeout=2)
+
+
+@contextmanager
+def a_converse_server() -> Iterator[ConverseServer]:
+    """Serve on a free port of the loopback and point the SDK at it."""
+    script = ConverseServer()
+    with serving(script) as url, patch.dict(os.environ, {**CREDENTIALS, "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": url}):
+        yield script

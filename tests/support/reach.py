@@ -1,5 +1,6 @@
-"""The table "Who reaches what" of docs/security.md, and the principals of the synthesised app that it speaks of."""
+"""The tables "Who reaches what" of docs/security.md, and the principals of the synthesised app that they speak of."""
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,19 @@ from support.policies import Request, allowed
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "security.md"
 HEADING: Final = "## Who reaches what"
+WITH_AGENTCORE: Final = "### With AgentCore"
+# What the second table speaks of: two tenants, the memory of the other in another region.
+AGENTCORE: Final = json.dumps(
+    [
+        {"memory_id": "harbour-Abc1234567", "namespaces": ["/actors/"], "tenant_id": "a"},
+        {
+            "memory_id": "quays-Abc1234567",
+            "namespaces": ["/shared/", "/tenants/b/"],
+            "tenant_id": "b",
+            "region": "eu-west-1",
+        },
+    ]
+)
 ITEMS: Final = (
     "BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PartiQLDelete", "PartiQLInsert",
     "PartiQLSelect", "PartiQLUpdate", "PutItem", "Query", "Scan", "UpdateItem",
@@ -19,6 +33,18 @@ OBJECTS: Final = (
     "DeleteObject", "DeleteObjectVersion", "GetObject", "GetObjectVersion", "ListBucket", "ListBucketVersions",
     "PutObject",
 )  # fmt: skip
+RECORDS: Final = (
+    "BatchCreateMemoryRecords", "BatchDeleteMemoryRecords", "BatchUpdateMemoryRecords", "CreateEvent", "DeleteEvent",
+    "DeleteMemory", "DeleteMemoryRecord", "GetEvent", "GetMemory", "GetMemoryRecord", "ListActors", "ListEvents",
+    "ListMemoryRecords", "ListSessions", "RetrieveMemoryRecords", "StartMemoryExtractionJob", "UpdateMemory",
+)  # fmt: skip
+# The condition key by which a request says where: the rest names records by their ids, or no namespace at all.
+PLACED: Final = {
+    "BatchCreateMemoryRecords": "bedrock-agentcore:namespace",
+    "BatchUpdateMemoryRecords": "bedrock-agentcore:namespace",
+    "ListMemoryRecords": "bedrock-agentcore:namespacePath",
+    "RetrieveMemoryRecords": "bedrock-agentcore:namespacePath",
+}
 LISTINGS: Final = {"ListBucket", "ListBucketVersions"}
 OWN, TENANT_ROLE, ERASURE_ROLE, OPERATOR = "its own tenant", "tenant role", "erasure role", "operator"
 # Roles that are taken with the tag of a tenant, by the end of their name.
@@ -36,13 +62,18 @@ class Row(BaseModel):
 
     @property
     def actions(self) -> tuple[str, ...]:
-        return OBJECTS if self.store.startswith("bucket ") else ITEMS
+        return {"bucket": OBJECTS, "memory": RECORDS}.get(self.store.split(" ", 1)[0], ITEMS)
 
     def request(self, action: str, *, of: str, session: str | None) -> Request:
         """The call of *action* on this row's key as it is for the tenant *of*, by a session tagged *session*."""
         key = self.key.replace("<tenant>", of)
         context: dict[str, str | tuple[str, ...]] = {} if session is None else {"aws:PrincipalTag/tenant_id": session}
         kind, name = self.store.split(" ", 1)
+        if kind == "memory":
+            memory_id, _, region = name.partition(" in ")
+            arn = f"arn:<AWS::Partition>:bedrock-agentcore:{region or '<AWS::Region>'}:<AWS::AccountId>:memory/{memory_id}"
+            placed = {PLACED[action]: key} if action in PLACED else {}
+            return Request(action=f"bedrock-agentcore:{action}", resource=arn, context={**context, **placed})
         if kind == "bucket":
             bucket = f"arn:<AWS::Partition>:s3:::agent-memory-{name}-prod-<AWS::AccountId>"
             if action in LISTINGS:
@@ -57,9 +88,9 @@ class Row(BaseModel):
         return Request(action=f"dynamodb:{action}", resource=resource, context=context)
 
 
-def rows() -> list[Row]:
-    """The lines of the table, in order."""
-    lines = DOCUMENT.read_text().split(HEADING, 1)[1].split("\n## ", 1)[0].splitlines()
+def rows(heading: str = HEADING) -> list[Row]:
+    """The lines of the table below *heading*, in order."""
+    lines = DOCUMENT.read_text().split(heading, 1)[1].split("\n#", 1)[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
     return [
         Row(store=store.strip("`"), key=key.strip("`"), may={OWN: frozenset(own.split()), **dict(_others(others))})
@@ -74,13 +105,15 @@ def _others(cell: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 @cache
-def principals() -> dict[str, list[dict[str, Any]]]:
-    """Every identity of the app in prod, with the statements of its policies, tokens by name.
+def principals(agentcore: str = "[]") -> dict[str, list[dict[str, Any]]]:
+    """Every identity of the app in prod, with the statements of its policies, tokens by name. *agentcore*: the setting
+    agentcoreMemories.
 
-    A function goes by its folder, a managed policy by the last word of its name (`operator`), a machine by
+    A function goes by its folder, a managed policy by its name after the environment (`operator`), a machine by
     `lifecycle machine`, any other role by its logical id."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for template in templates({"env": "prod"}).values():
+    context = {"env": "prod"} if agentcore == "[]" else {"env": "prod", "agentcoreMemories": agentcore}
+    for template in templates(context).values():
         names = _names_of_roles(template)
         for holder, statement in statements(template):
             for name in _holders(template, holder, names):
@@ -110,7 +143,7 @@ def _names_of_roles(template: Mapping[str, Any]) -> dict[str, str]:
 def _holders(template: Mapping[str, Any], holder: str, names: Mapping[str, str]) -> list[str]:
     resource = template["Resources"][holder]
     if resource["Type"] == "AWS::IAM::ManagedPolicy":
-        return [str(flat(resource["Properties"]["ManagedPolicyName"])).rpartition("-")[2]]
+        return [str(flat(resource["Properties"]["ManagedPolicyName"])).removeprefix("agent-memory-prod-")]
     if resource["Type"] == "AWS::IAM::Role":
         return [names[holder]]
     return [names.get(role["Ref"], role["Ref"]) for role in resource["Properties"]["Roles"]]
@@ -131,3 +164,29 @@ def _flat(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 def may(principal: str, request: Request) -> bool:
     return allowed(principals()[principal], request)
+
+
+def done(statements: list[dict[str, Any]], row: Row, *, session: str | None) -> set[str]:
+    """What these statements allow of a row of tenant `a`, in a session tagged *session*."""
+    return {one for one in row.actions if allowed(statements, row.request(one, of="a", session=session))}
+
+
+def differences(table: list[Row], held: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Where what *held* allows is not what *table* says, one line each: by the principals' own roles, in a tenant's
+    session, and in the session of another."""
+    found = []
+    for row in table:
+        for name, policy in held.items():
+            role = name in SESSION_ROLES.values()
+            said = row.may.get(OWN if name == TENANT_ROLE else name, frozenset())
+            found += _difference(row, name, said, done(policy, row, session="a" if role else None))
+            if role:
+                found += _difference(row, f"{name} of another", frozenset(), done(policy, row, session="b"))
+    return found
+
+
+def _difference(row: Row, name: str, said: frozenset[str], allowed_now: set[str]) -> list[str]:
+    if allowed_now == said:
+        return []
+    more, less = sorted(allowed_now - said), sorted(said - allowed_now)
+    return [f"{row.store} {row.key}: {name} may also {more}, may not {less}"]

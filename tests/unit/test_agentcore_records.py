@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from agent_memory.domain.accesses import AccessLedger, LedgerError, added, read_ledger, window_of
-from agent_memory.domain.agentcore import agentcore_memories, is_prefix, place_of, within
-from agent_memory.domain.agentcore_erasure import theirs_in
+from agent_memory.domain.agentcore import AgentCoreMemory, agentcore_memories, is_prefix, place_of, within
+from agent_memory.domain.agentcore_actors import Actors, Namespaces, Whose, everybody, ids_in
 from agent_memory.domain.agentcore_index import RecordIndex, read_index
 from agent_memory.domain.agentcore_records import MAX_SOURCES, merged_record, read_record
-from agent_memory.domain.cloudtrail import Access, Window, may_hold, records_in, reported
+from agent_memory.domain.cloudtrail import Access, Window, may_hold, records_in
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS
 from hypothesis import given
@@ -42,11 +42,52 @@ def test_a_place_names_no_actor_and_is_the_same_with_and_without_a_closing_delim
     assert "alice" not in place_of(MEMORY, "/actors/alice/")
 
 
+def whose(namespace: str, person: str, *, prefix: str = "/actors/", others: tuple[str, ...] = ("bob",)) -> Whose:
+    memory = AgentCoreMemory(memory_id=MEMORY, namespaces=(prefix,))
+    spaces = {namespace, *(f"/actors/{one}/" for one in others)}
+    found = Namespaces(memory, person.__eq__, namespaces=spaces, actors=[person, *others])
+    return found.whose(namespace)
+
+
 def test_an_actor_is_a_whole_part_of_a_namespace() -> None:
-    assert theirs_in("/strategies/s/actors/alice/", "alice".__eq__)
-    assert not theirs_in("/actors/alice2/", "alice".__eq__)
-    assert theirs_in("/a/team/alice/s/", lambda actor: actor == "team/alice")
-    assert not theirs_in("/a/team/alicex/s/", lambda actor: actor == "team/alice")
+    assert whose("/actors/alice/", "alice") is Whose.THEIRS
+    assert whose("/actors/x/alice/s-1", "alice") is Whose.THEIRS
+    assert whose("/actors/alice2/", "alice") is Whose.OTHERS
+    assert whose("/actors/team/alice/s/", "team/alice") is Whose.THEIRS
+    assert whose("/actors/team/alicex/s/", "team/alice") is Whose.OTHERS
+
+
+def test_a_word_of_the_layout_is_nobodys_id() -> None:
+    assert whose("/actors/bob/", "actors") is Whose.OTHERS
+    assert whose("/actors/actors/", "actors") is Whose.THEIRS
+    # Nobody else is known, or nothing is spelled out: it may be a word and may be an id.
+    assert whose("/actors/carol/", "actors", others=()) is Whose.CONTESTED
+    assert whose("/actors/bob/", "actors", prefix="/") is Whose.CONTESTED
+    assert whose("/actors/alice/bob/", "alice") is Whose.CONTESTED
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "shared", "expected"),
+    [
+        (("/a/alice/",), (), False, Whose.THEIRS),
+        ((), (), False, Whose.THEIRS),
+        (("/a/alice/",), (), True, Whose.THEIRS),
+        ((), (), True, Whose.CONTESTED),
+        (("/a/alice/",), ("/b/alice/",), True, Whose.CONTESTED),
+        (("/a/alice/",), ("/b/alice2/",), False, Whose.THEIRS),
+    ],
+)
+def test_events_of_an_actor_go_where_the_actor_can_be_no_others(
+    inside: tuple[str, ...], outside: tuple[str, ...], shared: bool, expected: Whose
+) -> None:
+    found = Actors("alice".__eq__, inside=lambda: ids_in(inside), outside=lambda: ids_in(outside), shared=shared)
+    assert found.whose("alice") is expected
+    assert found.whose("alice2") is Whose.OTHERS
+
+
+def test_of_a_whole_tenant_only_actors_of_its_namespaces_go_from_a_shared_memory() -> None:
+    found = Actors(everybody, inside=lambda: ids_in(["/a/x/"]), outside=lambda: ids_in(["/b/y/"]), shared=True)
+    assert [found.whose(one) for one in ("x", "y", "z")] == [Whose.THEIRS, Whose.OTHERS, Whose.OTHERS]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +204,7 @@ def test_a_corrupt_ledger_is_not_taken_for_an_empty_one(body: str) -> None:
 
 def test_a_ledger_of_a_newer_release_is_left_alone() -> None:
     with pytest.raises(LedgerError, match="newer release"):
-        read_ledger('{"schema_version": 2, "something": "else"}')
+        read_ledger('{"schema_version": 3, "something": "else"}')
 
 
 @pytest.mark.parametrize("body", ["", "{", "\x00", '{"entries": 7}', '{"schema_version": 9, "x": 1}'])
@@ -188,12 +229,3 @@ def test_files_outside_the_window_by_their_names_are_not_read() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_whatever_lies_in_the_bucket_breaks_no_night(body: bytes) -> None:
     list(records_in([body, body[::-1]], Counter()))
-
-
-def test_a_report_of_an_agents_side_counts_each_record_once() -> None:
-    said = {"report_id": "c-1", "memory_id": MEMORY, "record_ids": ["r-1", "r-2", "r-1"], "at": NOW - 5}
-    found = reported(said, window=WINDOW, memories={MEMORY})
-    assert [one.record_id for one in found] == ["r-1", "r-2"]
-    assert reported({**said, "memory_id": "other-Abc1234567"}, window=WINDOW, memories={MEMORY}) == ()
-    assert reported({**said, "at": NOW - 9 * DAY_SECONDS}, window=WINDOW, memories={MEMORY}) == ()
-    assert reported("nothing", window=WINDOW, memories={MEMORY}) == ()

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, recall_from, unanswered
+from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, context_of, recall_from, unanswered
+from agent_memory.client_reads import ReportedReads, reads_detail, send_reads
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.deployment import Deployment
 from agent_memory.domain.deadlines import started
@@ -26,9 +27,9 @@ from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, Retr
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, result_of, with_facts, zoned
-from agent_memory.spool import Spool, SpoolFullError, default_folder
+from agent_memory.spool import Spool, SpoolFullError, spool_of
 
-__all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "hand_over"]
+__all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "ReportedReads", "hand_over"]
 
 # A put of events must stay under 1 MB in all; the accepted event travels through SQS as well.
 INLINE_BYTES = 200_000
@@ -74,7 +75,7 @@ class AgentMemory:
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
         self._timeout_seconds = _patience(self._deployment.timeout_seconds)
-        self._spool = _spool_of(spool, self._deployment.environment)
+        self._spool = spool_of(spool, self._deployment.environment)
         if on_unsent is not None and not callable(on_unsent):
             raise RefusedInputError("on_unsent", "must be a function of the detail and the reason")
         self._on_unsent = on_unsent
@@ -178,12 +179,35 @@ class AgentMemory:
             "run_id": identifier(run_id, "run_id"),
             "ended_at": zoned(ended_at if ended_at is not None else datetime.now(UTC)),
             "transcript": {"messages": messages_of(messages)},
-            "memory": feedback(context_id or _context_of(recall), used),
+            "memory": feedback(context_id or context_of(recall), used),
             "artifacts": with_facts(artifacts, facts),
             "procedure": result_of(procedure_id, procedure_succeeded),
             **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
         }
         return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
+
+    def report_reads(
+        self,
+        memory_id: str,
+        record_ids: Sequence[str],
+        *,
+        used: Sequence[str] = (),
+        context_id: str | None = None,
+        read_at: datetime | str | None = None,
+    ) -> ReportedReads:
+        """Say which records of an AgentCore memory a search of yours returned, and which of them were *used*: no log of
+        AWS tells that, and what nobody is known to read fades. Each record counts once for each *context_id* (a run, a
+        turn; made up when you give none), so the same report again, or late by less than a week, does no harm.
+
+        Example: `memory.report_reads("harbour-Abc1234567", [one["memoryRecordId"] for one in found])`
+        """
+        who = (self.tenant_id, self.agent_id)
+        detail = reads_detail(*who, memory_id, record_ids, used=used, context_id=context_id, read_at=read_at)
+        try:
+            return _within(self._timeout_seconds, lambda: send_reads(self._deployment, detail))
+        except Exception as error:
+            self._noted(error, "reads were not reported")
+            return ReportedReads(context_id=str(detail["context_id"]), sent=False, reason=_reason(error))
 
     def working_memory_rules(self) -> Mapping[str, int]:
         """The thresholds of working memory that the deployment recommends (trigger, keep, ceiling); none when it can't
@@ -270,12 +294,6 @@ class AgentMemory:
             warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
 
 
-def _context_of(recall: Recall | None) -> str | None:
-    if recall is not None and not isinstance(recall, Recall):
-        raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
-    return recall.context_id if recall else None
-
-
 def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
     """Put one run-ended detail (docs/events) on the bus; a transcript that is too large goes to S3 first.
 
@@ -312,17 +330,6 @@ def _within(seconds: float, work: Callable[[], Result]) -> Result:
 def _reason(error: Exception) -> str:
     """Ours say what happened and what to do; of others the kind alone, because their words may quote content."""
     return str(error) if isinstance(error, AgentMemoryError) else f"unexpected {type(error).__name__}"
-
-
-def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:
-    if wanted is None or wanted is False:
-        return None
-    if isinstance(wanted, Spool):
-        return wanted
-    # An empty text would be the working directory, where nobody expects transcripts to lie.
-    if wanted == "" or not isinstance(wanted, Path | str | bool):
-        raise RefusedInputError("spool", "must be a folder, or True for the default one")
-    return Spool(default_folder() if wanted is True else Path(wanted), environment)
 
 
 def _patience(seconds: object) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.models import Model
 
 
@@ -69,6 +70,13 @@ class Handover(Model):
     transcript_uri: str | None = None
     reason: str | None = None
     spooled: bool = False
+
+
+def context_of(recall: Recall | None) -> str | None:
+    """The id of what a recall returned. Raises RefusedInputError."""
+    if recall is not None and not isinstance(recall, Recall):
+        raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
+    return recall.context_id if recall else None
 
 
 def recall_from(answer: Mapping[str, object]) -> Recall:

@@ -11,6 +11,7 @@ OWN_SOURCE: Final = "agent-memory"
 RUN_ENDED: Final = "Agent Run Ended"
 RUN_CONSOLIDATED: Final = "Run Consolidated"
 MEMORY_RETRIEVED: Final = "Memory Retrieved"
+RECORDS_READ: Final = "AgentCore Records Read"
 PROCEDURE_AWAITING_REVIEW: Final = "Procedure Awaiting Review"
 LIFECYCLE_FINISHED: Final = "Lifecycle Finished"
 
@@ -84,7 +85,9 @@ ERASURE_WORK_PREFIX: Final = "work/"
 # AgentCore bucket: as the archive bucket, and under this prefix the indexes of memories and the ledger of accesses.
 AGENTCORE_PREFIX: Final = "agentcore/"
 ACCESS_LEDGER_KEY: Final = "agentcore/accesses.json.gz"
+# Trail bucket: what CloudTrail delivers, and what agents' sides report under "reports/<tenant>/<day>/".
 TRAIL_PREFIX: Final = "AWSLogs/"
+REPORTS_PREFIX: Final = "reports/"
 
 # Ledger table.
 LEDGER_PARTITION_KEY: Final = "ledger_key"
@@ -121,6 +124,7 @@ DECISION: Final = "decision"
 # SSM parameters "/agent-memory/<environment>/<name>" hold what the client and the CLI must find.
 PARAMETER_ROOT: Final = "/agent-memory"
 PARAMETER_NAMES: Final = (
+    "agentcore-memories",
     "archive-bucket",
     "bootstrap-function",
     "bootstrap-url",
@@ -159,6 +163,8 @@ PARAMETER_NAMES: Final = (
 ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"
 METRICS_NAMESPACE: Final = "agent-memory"
 # Metrics that alarms read.
+READS_REFUSED: Final = "ReadsRefused"
+TRAIL_DIGESTS: Final = "TrailDigests"
 CANARY_LEAKS: Final = "CanaryLeaks"
 CANARY_LOOKED: Final = "CanaryLooked"
 CROSS_TENANT_RESULTS: Final = "CrossTenantResults"

@@ -118,6 +118,16 @@ class Deployment:
         found = rules if isinstance(rules, dict) else {}
         return {name: value for name, value in found.items() if isinstance(value, int) and not isinstance(value, bool)}
 
+    @cached_property
+    def agentcore_memories(self) -> Mapping[str, str]:
+        """The memory of AgentCore whose reads each tenant may report, by tenant; none where none is named."""
+        try:
+            named = read_json(self.directory.name("agentcore-memories"))
+        except ValueError:
+            return {}
+        found = named if isinstance(named, dict) else {}
+        return {tenant_id: memory_id for tenant_id, memory_id in found.items() if isinstance(memory_id, str)}
+
     def dead_letters(self, queue: str) -> "DeadLetters":
         """The dead letters of *queue* (intake, retrievals)."""
         from agent_memory.aws.queues import DeadLetters

@@ -61,6 +61,7 @@ class Settings(BaseModel):
     dead_letter_days: int = 4
     pitr_days: int = 14
     erasure_settle_seconds: int = 120
+    agentcore_settle_seconds: int = 900
     run_min_confidence: float = 0.6
 
     w_recency: float = 0.4

@@ -318,3 +318,15 @@ def _age_and_name(file: Path) -> tuple[float, str]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:24]
+
+
+def spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:
+    """The spool that a client was given, or the folder of one. Raises RefusedInputError."""
+    if wanted is None or wanted is False:
+        return None
+    if isinstance(wanted, Spool):
+        return wanted
+    # An empty text would be the working directory, where nobody expects transcripts to lie.
+    if wanted == "" or not isinstance(wanted, Path | str | bool):
+        raise RefusedInputError("spool", "must be a folder, or True for the default one")
+    return Spool(default_folder() if wanted is True else Path(wanted), environment)

@@ -148,7 +148,7 @@ class AgentCoreServices(MergeServices):
     @cached_property
     def _stored(self) -> IndexedStored:
         books = {one.name: self.book(one) for one in self.memories}
-        return IndexedStored(books, most=self.own.settings.max_episodes_per_agent)
+        return IndexedStored(books, most=self.own.settings.max_episodes_per_agent, now=self.own.now)
 
     @property
     def doors(self) -> NightDoors:

@@ -15,10 +15,11 @@ from agent_memory.contract import (
     REGISTRY_TENANTS,
 )
 from agent_memory.domain.erasing_desk import DeskDoors
-from agent_memory.domain.erasure import STORES, ErasableStore, Erasure, ErasureDoors, ErasureTicket
+from agent_memory.domain.erasure import EVERY_STORE, ErasableStore, Erasure, ErasureDoors, ErasureTicket
 from agent_memory.domain.erasure_receipts import Retained, composed, plain, probed, signed
 from agent_memory.domain.facts import BELIEVED
 from agent_memory.wiring import Services, services
+from agent_memory.wiring_agentcore_erasure import AgentCoreErasure
 from agent_memory.wiring_tenant import TenantServices
 
 if TYPE_CHECKING:
@@ -75,19 +76,24 @@ class ErasureServices:
         client = self.sessions.client(tenant_id, "s3")
         return S3Erasures(client, bucket=self.own.settings.receipts_bucket, tenant_id=tenant_id)
 
-    @property
-    def retained(self) -> Retained:
+    @cached_property
+    def agentcore(self) -> AgentCoreErasure:
+        """The same in AgentCore Memory, where a deployment names any."""
+        return AgentCoreErasure(self.own, self.sessions)
+
+    def retained(self, tenant_id: str) -> Retained:
         """What no erasure reaches, and for how long the deployment keeps it."""
         s = self.own.settings
-        return Retained(s.pitr_days, s.intake_days, s.dead_letter_days, s.transcript_days, s.parked_days)
+        kept = Retained(s.pitr_days, s.intake_days, s.dead_letter_days, s.transcript_days, s.parked_days)
+        return self.agentcore.retained(kept, tenant_id)
 
     def doors(self, tenant_id: str) -> ErasureDoors:
         """What the work on one tenant touches."""
         return ErasureDoors(
             files=self.files(tenant_id),
             stores=self.stores(tenant_id),
-            at_work=_AtWork(self.own, self._tenant(tenant_id)),
-            settle_seconds=self.own.settings.erasure_settle_seconds,
+            at_work=_AtWork(self.own, self._tenant(tenant_id), self.agentcore),
+            settle_seconds=max(self.own.settings.erasure_settle_seconds, self.agentcore.settle_seconds(tenant_id)),
         )
 
     def desk_doors(self, tenant_id: str) -> DeskDoors:
@@ -116,7 +122,8 @@ class ErasureServices:
             raise LookupError(f"erasure {ticket.erasure_id} is not known")
         traces = files.traces(ticket.erasure_id)
         left = probed(self.stores(ticket.tenant_id), erasure, traces)
-        receipt = composed(erasure, traces, files.sweeps(ticket.erasure_id), left, self.retained, now=self.own.now())
+        sweeps, retained = files.sweeps(ticket.erasure_id), self.retained(ticket.tenant_id)
+        receipt = composed(erasure, traces, sweeps, left, retained, now=self.own.now())
         document = plain(signed(receipt, self.key))
         files.keep_receipt(ticket.erasure_id, document)
         if receipt.decision == "erased":
@@ -124,9 +131,10 @@ class ErasureServices:
         return document
 
     def stores(self, tenant_id: str) -> dict[str, ErasableStore]:
-        """Every store of one tenant by its name, in the order in which they are swept."""
+        """Every store that one tenant has by its name, in the order in which they are swept."""
         made = {**self._rows(tenant_id), **self._objects(tenant_id), **self._letters()}
-        return {name: made[name] for name in STORES}
+        made |= self.agentcore.stores(tenant_id)
+        return {name: made[name] for name in EVERY_STORE if name in made}
 
     def _tenant(self, tenant_id: str) -> TenantServices:
         return TenantServices(tenant_id, sessions=self.sessions, settings=self.own.settings)
@@ -247,9 +255,10 @@ class ErasureServices:
 class _AtWork:
     """Runs whose execution goes on, and a night that began before the first sweep was over."""
 
-    def __init__(self, own: Services, tenant: TenantServices) -> None:
+    def __init__(self, own: Services, tenant: TenantServices, agentcore: AgentCoreErasure) -> None:
         self._own = own
         self._tenant = tenant
+        self._agentcore = agentcore
 
     def count(self, erasure: Erasure) -> int:
         from agent_memory.aws.nights import DynamoNightDesk
@@ -262,7 +271,8 @@ class _AtWork:
             and self._own.machine.execution(run.tenant_id, run.agent_id, run.run_id, run.attempt) == "running"
         ]
         desk = DynamoNightDesk(self._own.sessions.own_client("dynamodb"), table=self._own.settings.ledger_table)
-        return len(running) + (desk.at_work(now=self._own.now()) is not None)
+        nights = (desk.at_work(now=self._own.now()) is not None) + self._agentcore.nights_at_work(erasure.tenant_id)
+        return len(running) + nights
 
 
 def erasure_services() -> ErasureServices:

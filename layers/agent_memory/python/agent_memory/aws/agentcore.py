@@ -6,20 +6,23 @@ the rest is told. A page token that has expired begins its listing anew.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from agent_memory.aws.failures import error_code, translating
+from agent_memory.domain.agentcore_erasure import EventKey
 from agent_memory.domain.agentcore_ports import Asked
-from agent_memory.domain.agentcore_records import NewRecord, Record, plain_metadata, read_record
-from agent_memory.domain.errors import StoreBusyError
+from agent_memory.domain.agentcore_records import NewRecord, Record, plain_metadata, read_record, read_time
+from agent_memory.domain.errors import AgentMemoryError, RetryableError, StoreBusyError
 
 BATCH: Final = 100
 PAGE: Final = 100
 CREATED_AT: Final = "x-amz-agentcore-memory-createdAt"
 TRIES: Final = 3
+SIDE_BY_SIDE: Final = 4
 _GONE = frozenset({"ResourceNotFoundException"})
 _NOT_FOUND: Final = 404
 _THROTTLED: Final = 429
@@ -172,8 +175,11 @@ class AgentCoreEvents:
         self._memory_id = memory_id
 
     def actors(self) -> list[str]:
-        """Every actor with events, every page."""
-        return [str(one["actorId"]) for one in self._pages("list_actors", "ListActors", "actorSummaries")]
+        """Every actor with events, every page; none of a memory that is gone."""
+        try:
+            return [str(one["actorId"]) for one in self._pages("list_actors", "ListActors", "actorSummaries")]
+        except _GoneError:
+            return []
 
     def sessions(self, actor_id: str) -> list[str]:
         """The sessions of an actor, every page; none of one that is not known."""
@@ -183,16 +189,30 @@ class AgentCoreEvents:
         except _GoneError:
             return []
 
-    def events(self, actor_id: str, session_id: str) -> list[str]:
-        """The ids of the events of a session, every page; their payloads are not asked for."""
+    def events(self, actor_id: str, session_id: str) -> list[EventKey]:
+        """The events of a session, every page; their payloads are not asked for."""
         asked = {"actorId": actor_id, "sessionId": session_id, "includePayloads": False}
         try:
-            return [str(one["eventId"]) for one in self._pages("list_events", "ListEvents", "events", **asked)]
+            found = self._pages("list_events", "ListEvents", "events", **asked)
         except _GoneError:
             return []
+        return [EventKey(str(one["eventId"]), read_time(one.get("eventTimestamp"))) for one in found]
 
-    def delete(self, actor_id: str, session_id: str, event_id: str) -> bool:
-        """False when it was gone."""
+    def delete(self, actor_id: str, session_id: str, event_ids: Sequence[str]) -> dict[str, str]:
+        """Delete events, some side by side, and return for each `removed`, `gone` or `failed`."""
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            words = list(pool.map(lambda one: self._deleted(actor_id, session_id, one), event_ids))
+        return dict(zip(event_ids, words, strict=True))
+
+    def _deleted(self, actor_id: str, session_id: str, event_id: str) -> str:
+        try:
+            return "removed" if self._delete(actor_id, session_id, event_id) else "gone"
+        except RetryableError:
+            raise
+        except AgentMemoryError:
+            return "failed"
+
+    def _delete(self, actor_id: str, session_id: str, event_id: str) -> bool:
         with translating("bedrock-agentcore:DeleteEvent"):
             try:
                 self._client.delete_event(

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.missing import is_missing
 from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.domain.archive import Archived, ArchiveError, Snapshot, Tier, memory_id
 from agent_memory.domain.errors import CrossTenantError
@@ -22,7 +23,6 @@ from agent_memory.domain.keys import archive_prefix, archive_root
 
 # An item is 400 KB at most; a fact has as many observation rows as runs that speak for it.
 MAX_BYTES = 64 * 1024 * 1024
-_GONE = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
 _THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
 
 
@@ -62,7 +62,7 @@ class S3Archive:
                 answer = self._client.get_object(Bucket=self._bucket, Key=key)
                 body = answer["Body"].read(MAX_BYTES + 1)
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if is_missing(self._client, error, bucket=self._bucket, key=key):
                     raise ArchiveError("an archived memory is missing") from None
                 raise
         archived = _read(key, body)

@@ -14,7 +14,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import REFUSED, error_code, translating
+from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.missing import is_missing
 from agent_memory.contract import WORK_ROOT
 from agent_memory.domain.errors import (
     AccessRefusedError,
@@ -35,7 +36,6 @@ MAX_JSON_VALUES = 1_000_000
 MAX_OWN_BYTES = 4 * MAX_JSON_BYTES
 GZIP_MAGIC = b"\x1f\x8b"
 _POINTER = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})")
-_GONE = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
 _THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
 
 
@@ -158,7 +158,7 @@ class S3Claims:
                     Bucket=self._parked_bucket, Key=to, CopySource={"Bucket": self._bucket, "Key": key}
                 )
             except ClientError as error:
-                if error_code(error) in _GONE or self._denied_because_missing(error, self._bucket, key):
+                if is_missing(self._client, error, bucket=self._bucket, key=key):
                     raise TranscriptError(missing) from None
                 raise
         return to
@@ -204,17 +204,10 @@ class S3Claims:
                     raise TranscriptError("too_large")
                 body = answer["Body"].read()
             except ClientError as error:
-                if error_code(error) in _GONE or self._denied_because_missing(error, bucket, key):
+                if is_missing(self._client, error, bucket=bucket, key=key):
                     raise TranscriptError(missing) from None
                 raise
         return _decoded(body, most or MAX_OWN_BYTES)
-
-    def _denied_because_missing(self, error: ClientError, bucket: str, key: str) -> bool:
-        """S3 answers 403 for a missing key to whoever may list under a prefix only; a listing tells them apart."""
-        if error_code(error) not in REFUSED:
-            return False
-        listed = self._client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-        return all(found["Key"] != key for found in listed.get("Contents", ()))
 
 
 def _json(content: object) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from agent_memory.aws.erasing_rows import run_test
 from agent_memory.aws.object_versions import ObjectVersions, Version
 from agent_memory.contract import KNOWLEDGE_PREFIX, WORK_ROOT
-from agent_memory.domain.erasing_files import mentions, pruned
+from agent_memory.domain.erasing_files import IsTheirRun, mentions, pruned
 from agent_memory.domain.erasure import Erasure, Swept, Tally, Traces
 from agent_memory.domain.keys import SIDECAR, document_key, tenant_of_slice
 
@@ -125,12 +125,21 @@ class _Night(NamedTuple):
 class NightFiles:
     """Slices and results of nights: ids and scores of everybody's memories, rewritten without the person's."""
 
-    def __init__(self, objects: ObjectVersions, keys: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self,
+        objects: ObjectVersions,
+        keys: Callable[[], Sequence[str]],
+        *,
+        store: str = "night-files",
+        test: Callable[[Erasure, Traces], IsTheirRun] = run_test,
+    ) -> None:
         self._objects = objects
         self._keys = keys
+        self._store = store
+        self._test = test
 
     def sweep(self, erasure: Erasure, traces: Traces) -> tuple[Swept, Traces]:
-        tally = Tally("night-files")
+        tally = Tally(self._store)
         for key in self._own(erasure):
             touched = list(self._touched(key, erasure, traces))
             if not touched:
@@ -155,7 +164,7 @@ class NightFiles:
 
     def _touched(self, key: str, erasure: Erasure, traces: Traces) -> Iterator[_Night]:
         """The versions that name something of the person, the newest first, each with what replaces it."""
-        theirs, names = run_test(erasure, traces), frozenset(fact_id for _, fact_id in traces.facts)
+        theirs, names = self._test(erasure, traces), frozenset(fact_id for _, fact_id in traces.facts)
         for version in self._objects.all(key):
             if version.key != key:
                 continue

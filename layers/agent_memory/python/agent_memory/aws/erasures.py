@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import translating
+from agent_memory.aws.missing import is_missing
 from agent_memory.aws.object_versions import ObjectVersions
 from agent_memory.contract import ERASURE_WORK_PREFIX, RECEIPTS_PREFIX
 from agent_memory.domain.erasure import Erasure, Swept, Traces
@@ -16,7 +17,6 @@ from agent_memory.domain.keys import identifier
 from agent_memory.domain.models import Model
 
 M = TypeVar("M", bound=Model)
-_GONE = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
 
 
 class S3Erasures:
@@ -95,7 +95,7 @@ class S3Erasures:
             try:
                 body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if is_missing(self._client, error, bucket=self._bucket, key=key):
                     return None
                 raise
         try:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import translating
+from agent_memory.aws.missing import is_missing
 from agent_memory.domain.errors import CrossTenantError, UnreadableItemError
 from agent_memory.domain.lifecycle import latest_first
 from agent_memory.domain.models import Model
@@ -16,7 +17,6 @@ from agent_memory.domain.models import Model
 M = TypeVar("M", bound=Model)
 ROOT = "lifecycle/"
 SIDE_BY_SIDE = 16
-_GONE = frozenset({"NoSuchKey", "404"})
 
 
 class S3NightFiles:
@@ -43,7 +43,7 @@ class S3NightFiles:
             try:
                 body = self._client.get_object(Bucket=self.bucket, Key=_own(key))["Body"].read()
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if is_missing(self._client, error, bucket=self.bucket, key=key):
                     return None
                 raise
         try:

@@ -9,14 +9,14 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import translating
+from agent_memory.aws.missing import is_missing
 from agent_memory.aws.s3_state import S3State
 from agent_memory.contract import AGENTCORE_PREFIX
 from agent_memory.domain.agentcore_index import Note, RecordIndex, read_index
 from agent_memory.domain.errors import StoreBusyError
 
 SIDE_BY_SIDE = 16
-_GONE = frozenset({"NoSuchKey", "404"})
 
 
 class S3RecordBook:
@@ -71,7 +71,7 @@ class S3RecordBook:
             try:
                 body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if is_missing(self._client, error, bucket=self._bucket, key=key):
                     return None
                 raise
         try:

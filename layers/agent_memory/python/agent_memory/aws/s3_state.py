@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 
 from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.missing import GONE, is_missing
 
 MAX_BYTES = 256 * 1024 * 1024
-_GONE = frozenset({"NoSuchKey", "404"})
 _TAKEN = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 
 
@@ -35,7 +35,7 @@ class S3State:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._key)
             except ClientError as error:
-                if error_code(error) in _GONE:
+                if is_missing(self._client, error, bucket=self._bucket, key=self._key):
                     return State(b"", None)
                 raise
             return State(_unpacked(answer["Body"].read(MAX_BYTES)), str(answer["ETag"]))
@@ -54,7 +54,7 @@ class S3State:
                 )
             except ClientError as error:
                 # An object that was deleted since has no state that could be matched.
-                if error_code(error) in _TAKEN | _GONE:
+                if error_code(error) in _TAKEN | GONE:
                     return False
                 raise
         return True

@@ -1,17 +1,20 @@
 """`agent-memory agentcore`: the night over AgentCore Memory, and records moved between it and our tiers."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from agent_memory.cli import lifecycle
+from agent_memory.cli.agentcore_reads import report_reads
 from agent_memory.cli.emit import deliver
 from agent_memory.cli.holds import hold, holds, release
 from agent_memory.cli.restoring import restore
 from agent_memory.cli.screen import when
 from agent_memory.cli.session import Agent, Env, FailedError, OutputOption, Tenant, session_of
 from agent_memory.domain.agentcore import AgentCoreMemory, is_prefix, named
+from agent_memory.domain.agentcore_index import RecordIndex
 from agent_memory.domain.agentcore_ports import Asked, Records
 from agent_memory.domain.agentcore_records import NewRecord, Record, exported
 from agent_memory.domain.errors import RefusedInputError
@@ -27,6 +30,7 @@ app = typer.Typer(
 for command in (lifecycle.plan, lifecycle.run, lifecycle.report, lifecycle.approve, restore, hold, release, holds):
     app.command()(command)
 app.command("runs")(lifecycle.status)
+app.command()(report_reads)
 Memory = Annotated[str, typer.Option("--memory", "-m", help="An entry, as `agentcore status` lists it.")]
 BATCH = 100
 
@@ -57,7 +61,8 @@ def status(ctx: typer.Context, env: Env = None, output: OutputOption = None) -> 
             "namespaces": {place: index.live(place) for place in sorted(index.namespaces)},
             "due": len(index.due(now)),
             "undated": index.undated,
-            "read": len(ledger.accesses.get(memory.memory_id, {})),
+            "read": len(read_of(ledger.accesses, memory, index)),
+            "used": len(read_of(ledger.used, memory, index)),
             "listed_at": index.listed_at or None,
             "all_listed_at": index.full_at or None,
         }
@@ -70,6 +75,11 @@ def status(ctx: typer.Context, env: Env = None, output: OutputOption = None) -> 
     ]
     session.screen.table(("entry", "records", "namespaces", "due", "listed"), shown)
     session.screen.notice("Namespaces by their ids: --output json. Runs of the night: agent-memory agentcore runs")
+
+
+def read_of(counted: Mapping[str, Mapping[str, object]], memory: AgentCoreMemory, index: RecordIndex) -> frozenset[str]:
+    """The ids of an entry's records that somebody read, or used."""
+    return index.record_ids() & counted.get(memory.memory_id, {}).keys()
 
 
 @app.command("import")

@@ -23,7 +23,10 @@ ReceiptFile = Annotated[
 ]
 POLL_SECONDS = 2.0
 RUNNING = {"RUNNING", "PENDING_REDRIVE"}
-UNSURE = "Add --confirm. The person's episodes, facts, procedures, transcripts and archives go for good; no undo."
+UNSURE = (
+    "Add --confirm. The person's episodes, facts, procedures, transcripts, archives and records in AgentCore go for "
+    "good; no undo."
+)
 
 
 @app.command()

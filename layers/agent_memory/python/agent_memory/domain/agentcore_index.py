@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_memory.domain.accesses import AccessLedger
 from agent_memory.domain.agentcore import AgentCoreMemory, place_of
-from agent_memory.domain.agentcore_records import Known, Record, expiry_of
+from agent_memory.domain.agentcore_records import Known, Record, expiry_of, words_of
 from agent_memory.domain.decay import DecayRules, decays_at
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.models import Model, Outcome
@@ -28,8 +28,9 @@ OVERLAP_SECONDS: Final = 2 * HOUR_SECONDS
 
 class Entry(Model):
     """One record, by the name under which plans know it. *record_id*: in AgentCore; *was*: the ids that it had before
-    it was brought back. *due*: when the night must look at it, None when never. *itself_at*: since when it stands for
-    itself again, whatever an earlier merge says. Times are epoch seconds."""
+    it was brought back, and those of its near-duplicates. *due*: when the night must look at it, None when never.
+    *itself_at*: since when it stands for itself again, whatever an earlier merge says. *words*: a hash of what it says,
+    the same for near-duplicates. Times are epoch seconds."""
 
     record_id: str
     place: str
@@ -42,15 +43,17 @@ class Entry(Model):
     expires_after: int | None = None
     review: str | None = None
     itself_at: int | None = None
+    words: str = ""
 
 
 class Note(Model):
     """What the night noted of one record while it worked; the next refresh takes it into the index.
 
     *kind*: `merge` (made of *sources*; without *record_id*: it was about to be made), `restored` (back under
-    *record_id*), `kept` (left alone until *kept_until*). *at*: when it was noted; the latest of a name counts."""
+    *record_id*), `kept` (left alone until *kept_until*), `gone` (what stood for others was put away). *at*: when it was
+    noted; the latest of a name counts."""
 
-    kind: Literal["merge", "restored", "kept"]
+    kind: Literal["merge", "restored", "kept", "gone"]
     name: str
     place: str
     namespace: str = ""
@@ -68,7 +71,7 @@ class Note(Model):
 class RecordIndex(Model):
     """The index of one entry of agentcoreMemories. *namespaces*: by place. *listed_at*, *full_at*: when new records,
     and when all, were listed last, by which run; *prefixes*: below what. *undated*: records without a date, which no
-    night touches. *storing*: namespaces that stored something since the last night."""
+    night touches."""
 
     schema_version: int = VERSION
     run_id: str = ""
@@ -78,7 +81,6 @@ class RecordIndex(Model):
     namespaces: Mapping[str, str] = {}
     entries: Mapping[str, Entry] = {}
     undated: int = 0
-    storing: Mapping[str, int] = {}
 
     def wants_all(self, memory: AgentCoreMemory, *, now: int) -> bool:
         """Whether this night must list everything: weekly, at first, for other namespaces, when the clock went back."""
@@ -119,6 +121,10 @@ class RecordIndex(Model):
         ripe = [(entry.due, entry.place, name) for name, entry in self.entries.items() if entry.due is not None]
         return [(place, name) for due, place, name in sorted(ripe) if due <= upto]
 
+    def record_ids(self) -> frozenset[str]:
+        """The ids of all records, those included that they had before they were brought back."""
+        return frozenset(one for entry in self.entries.values() for one in (entry.record_id, *entry.was))
+
     def live(self, place: str) -> int:
         """How many records a namespace has."""
         return sum(entry.place == place for entry in self.entries.values())
@@ -139,8 +145,6 @@ def listed(index: RecordIndex, listing: Listing, memory: AgentCoreMemory, *, now
     before, book = without(index, listing.gone), _book(index, listing.notes)
     entries = {} if listing.whole else dict(before.entries)
     spaces = {} if listing.whole else dict(before.namespaces)
-    known = {entry.record_id for entry in index.entries.values()}
-    storing: dict[str, int] = {}
     undated: set[str] = set()
     for record in listing.records:
         if not memory.holds(record.namespace):
@@ -152,8 +156,6 @@ def listed(index: RecordIndex, listing: Listing, memory: AgentCoreMemory, *, now
         spaces[place] = record.namespace
         name = book.names.get(record.record_id) or _of_merge(record, place, book) or record.record_id
         entries[name] = _entry(record, place, index.entries.get(name))
-        if record.record_id not in known:
-            storing[place] = now
     for note in book.notes.values():
         _take_in(note, entries, spaces)
     return RecordIndex(
@@ -164,12 +166,14 @@ def listed(index: RecordIndex, listing: Listing, memory: AgentCoreMemory, *, now
         namespaces=spaces,
         entries=entries,
         undated=len(undated) if listing.whole else max(len(undated), index.undated),
-        storing=storing,
     )
 
 
 def _take_in(note: Note, entries: dict[str, Entry], spaces: dict[str, str]) -> None:
     """A note of a record that came back, or was made, brings it along: a listing by date may not show it."""
+    if note.kind == "gone":
+        entries.pop(note.name, None)
+        return
     found = entries.get(note.name)
     if note.record_id and note.created_at and (found is None or found.record_id != note.record_id):
         found = Entry(
@@ -202,7 +206,11 @@ def _of_merge(record: Record, place: str, book: _Book) -> str:
 
 def _entry(record: Record, place: str, before: Entry | None) -> Entry:
     found = Entry(
-        record_id=record.record_id, place=place, strategy_id=record.strategy_id, created_at=record.created_at or 0
+        record_id=record.record_id,
+        place=place,
+        strategy_id=record.strategy_id,
+        created_at=record.created_at or 0,
+        words=words_of(record),
     )
     if before is not None:
         kept = before.model_dump(include={"was", "sources", "kept_until", "expires_after", "review", "itself_at"})
@@ -271,7 +279,10 @@ def read_index(body: bytes | str) -> RecordIndex:
         return RecordIndex()
 
 
-def over_the_cap(index: RecordIndex, most: int) -> Mapping[str, int]:
-    """Namespaces that stored something and hold more than *most* records, with the time of that."""
+def to_be_looked_at(index: RecordIndex, most: int, *, now: int) -> frozenset[str]:
+    """Namespaces that hold more than *most* records, or near-duplicates of which none is to be left alone."""
     held = Counter(entry.place for entry in index.entries.values())
-    return {place: at for place, at in index.storing.items() if held[place] > most}
+    open_to_it = (one for one in index.entries.values() if one.words and (one.kept_until or 0) <= now)
+    said = Counter((one.place, one.strategy_id, one.words) for one in open_to_it)
+    over = {place for place, number in held.items() if number > most}
+    return frozenset(over | {place for (place, _, _), number in said.items() if number > 1})

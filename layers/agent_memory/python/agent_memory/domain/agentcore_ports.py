@@ -55,11 +55,25 @@ class Change(Protocol):
     def __call__(self, ledger: AccessLedger) -> AccessLedger: ...
 
 
-class AccessLogs(Protocol):
-    """What CloudTrail and agents' sides reported."""
+class Judged(NamedTuple):
+    """Whose accesses count. *memories*: ids, for what CloudTrail saw. *records*: by tenant and memory the ids of the
+    records that its entry holds, for what its own side reports."""
 
-    def accesses(self, window: Window, *, memories: Collection[str], counts: Counter[str]) -> Iterator[Access]:
-        """Every access in *window* to one of *memories* (ids), as often as files show it."""
+    memories: Collection[str]
+    records: Mapping[tuple[str, str], Collection[str]] = {}
+
+
+class AccessLogs(Protocol):
+    """What CloudTrail and agents' sides reported, file by file."""
+
+    def files(self, window: Window, tenants: Collection[str]) -> Sequence[str]:
+        """Every file that may tell of accesses in *window*, those of *tenants*' reports included, in order."""
+
+    def digests(self, window: Window) -> int:
+        """How many digests CloudTrail delivered in *window*: without any it delivers nothing."""
+
+    def accesses(self, files: Sequence[str], window: Window, judged: Judged, counts: Counter[str]) -> Sequence[Access]:
+        """What *files* tell, as often as they show it."""
 
 
 class RecordBook(Protocol):

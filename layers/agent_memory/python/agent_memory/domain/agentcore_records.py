@@ -8,16 +8,19 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from agent_memory.domain.agentcore import MAX_NAMESPACE, MAX_TEXT, AgentCoreMemory, place_of
 from agent_memory.domain.episodes import MAX_DIGEST, MAX_TASK, compose_digest
+from agent_memory.domain.lexical import tokens
 from agent_memory.domain.models import DistilledBy, Episode, EpisodeKind, Model, Outcome
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.retention import DAY_SECONDS
 
 MAX_ID: Final = 50
 MAX_METADATA: Final = 20
+SYSTEM: Final = "x-amz-"
 # Values of metadata take letters, digits and these only; a list holds five texts of 64 characters.
 LIST_LENGTH: Final = 5
 # What a merge writes. 50 sources take ten lists, and five keys say the rest.
@@ -95,12 +98,12 @@ def read_record(raw: object) -> Record | None:
         text=text,
         namespace=spaces[0],
         strategy_id=strategy if isinstance(strategy, str) else "",
-        created_at=_seconds(raw.get("createdAt")),
+        created_at=read_time(raw.get("createdAt")),
         metadata=_metadata(raw.get("metadata")),
     )
 
 
-def _seconds(value: object) -> int | None:
+def read_time(value: object) -> int | None:
     """Whole epoch seconds of a time. Nothing is not 1970, and neither is 1970."""
     if isinstance(value, datetime):
         value = value.timestamp()
@@ -113,7 +116,9 @@ def _metadata(value: object) -> dict[str, Mapping[str, object]]:
     if not isinstance(value, Mapping):
         return {}
     found: dict[str, Mapping[str, object]] = {}
-    for key, union in list(value.items())[:MAX_METADATA]:
+    # What the service adds is not ours to create again.
+    own = [(key, union) for key, union in value.items() if not str(key).startswith(SYSTEM)]
+    for key, union in own[:MAX_METADATA]:
         known = {kind: _value(union[kind]) for kind in _KINDS if kind in union} if isinstance(union, Mapping) else {}
         if isinstance(key, str) and len(known) == 1:
             found[key] = known
@@ -180,6 +185,12 @@ def episode_of(record: Record, known: Known, memory: AgentCoreMemory, *, now: in
         kept_until=known.kept_until,
         review=known.review,
     )
+
+
+def words_of(record: Record) -> str:
+    """A hash of the words of a record, whatever their order and case (16 hex digits); nothing without a word."""
+    words = sorted(set(tokens(one_line(plain(record.text)))))
+    return sha256("\n".join(words).encode()).hexdigest()[:16] if words else ""
 
 
 def canonical(record: Record) -> str:

@@ -52,6 +52,10 @@ class AgentCoreShelf(AgentCoreReading):
         if done == "failed":
             raise StoreBusyError("bedrock-agentcore could not delete a record")
         self._seen.pop(snapshot.place, None)
+        if self._known(*snapshot.place).sources:
+            # A restore puts away what a night made, and no report of that night says so.
+            place, name = snapshot.place
+            self._write(Note(kind="gone", name=name, place=place, at=self._rules.now))
         return "removed" if done == "removed" else "gone"
 
     def put_back(self, snapshot: Snapshot, lease: Lease | None = None) -> PutBack:
@@ -95,10 +99,12 @@ class AgentCoreShelf(AgentCoreReading):
         return "duplicate" if found else "stored"
 
     def collapse(self, survivor: Episode, seen: Episode, others: Sequence[Episode]) -> Merged:
-        """Leave the best of near-duplicates alone for as long as it is kept; its twins are put away after that."""
+        """Leave the best of near-duplicates alone for as long as it is kept, and let the reads of its twins be its own;
+        they are put away after that."""
         if any(self._changed((one.agent_id, one.run_id)) for one in (seen, *others)):
             return "changed"
-        self._keep((seen.agent_id, seen.run_id), kept_until=survivor.kept_until, review=None)
+        twins = [self._seen[one.agent_id, one.run_id].record_id for one in others]
+        self._keep((seen.agent_id, seen.run_id), kept_until=survivor.kept_until, review=None, was=twins)
         return "stored"
 
     def unmark(self, place: tuple[str, str], target: str) -> bool:
@@ -115,12 +121,14 @@ class AgentCoreShelf(AgentCoreReading):
         """Note why a merge was refused, and leave the record alone until *kept_until*."""
         return self._keep(place, kept_until=kept_until, review=review)
 
-    def _keep(self, place: tuple[str, str], *, kept_until: int | None, review: str | None) -> bool:
+    def _keep(
+        self, place: tuple[str, str], *, kept_until: int | None, review: str | None, was: Sequence[str] = ()
+    ) -> bool:
         record = self._read(place)
         if record is None:
             return False
         note = self._note("kept", *place, record, (), None)
-        self._write(note.model_copy(update={"kept_until": kept_until, "review": review}))
+        self._write(note.model_copy(update={"kept_until": kept_until, "review": review, "was": tuple(was)}))
         return True
 
     def _note(

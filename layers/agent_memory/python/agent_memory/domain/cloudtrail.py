@@ -1,7 +1,7 @@
 """Accesses to records of AgentCore memories, read from the files that CloudTrail delivers to S3.
 
 CloudTrail shows GetMemoryRecord, one event for each record. What RetrieveMemoryRecords and ListMemoryRecords returned
-is in no event, so agents report that themselves; both kinds of evidence meet in the ledger (domain/accesses). Files
+is in no event, so agents report that themselves (record_reads); both kinds meet in the ledger (accesses). Files
 come late, twice, cut off and with lines that are none; a file that is no log at all is passed by.
 """
 
@@ -14,11 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from agent_memory.domain.json_text import read_json
-from agent_memory.domain.models import Model
 
 EVENT_SOURCE: Final = "bedrock-agentcore.amazonaws.com"
+# Ids of what agents' sides report begin like this; CloudTrail's are UUIDs.
+READ_BY_REPORT: Final = "r-"
+USED_BY_REPORT: Final = "u-"
+REPORTED: Final = (READ_BY_REPORT, USED_BY_REPORT)
 READS: Final = frozenset({"GetMemoryRecord", "BatchGetMemoryRecords"})
-REPORTS: Final = "reports/"
 # Of one file, decompressed: CloudTrail writes some hundred KB; more is not its doing.
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_ID: Final = 64
@@ -32,21 +34,14 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class Access(NamedTuple):
-    """One read of one record. *event_id*: of the event, with the record's place in it when it names several."""
+    """One read of one record. *event_id*: of the event, with the record's place in it when it names several. *used*:
+    not another read, but word that this one helped."""
 
     event_id: str
     memory_id: str
     record_id: str
     at: int
-
-
-class AccessReport(Model):
-    """What an agent's side says that a search returned: evidence that CloudTrail can't give. *report_id*: its own."""
-
-    report_id: str
-    memory_id: str
-    record_ids: tuple[str, ...]
-    at: int
+    used: bool = False
 
 
 class Window(NamedTuple):
@@ -205,18 +200,3 @@ def _on_our_own(identity: object, ignored: Collection[str]) -> bool:
     arn = str(issuer.get("arn") or "")
     names = {str(issuer.get("userName") or ""), arn, arn.rpartition("/")[2], str(identity.get("arn") or "")}
     return bool(names & set(ignored) - {""})
-
-
-def reported(value: object, *, window: Window, memories: Collection[str]) -> tuple[Access, ...]:
-    """The accesses of one report of an agent's side; none for what is none or names another memory."""
-    try:
-        report = AccessReport.model_validate(value)
-    except ValueError:
-        return ()
-    if report.memory_id not in memories or not window.takes(report.at) or not 1 <= len(report.report_id) <= MAX_ID:
-        return ()
-    names = [one for one in dict.fromkeys(report.record_ids) if 1 <= len(one) <= MAX_ID][:MAX_NAMED]
-    return tuple(
-        Access(f"{REPORTS}{report.report_id}.{number}", report.memory_id, name, report.at)
-        for number, name in enumerate(names)
-    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from agent_memory.contract import CANARY_TENANTS
-from agent_memory.domain.erasure import SWEEPS, ErasableStore, Erasure, ErasureTicket, Traces
+from agent_memory.domain.erasure import SWEEPS, ErasableStore, Erasure, ErasureTicket, Traces, first_sweep
 from agent_memory.domain.erasure_receipts import ReceiptKey, probed, receipt_of
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import identifier, tenant_identifier, user_identity
@@ -67,7 +67,8 @@ def _request(event: Mapping[str, Any], tenant_id: str, doors: DeskDoors, now: in
     erasure = Erasure(erasure_id=f"x-{name}", tenant_id=tenant_id, user_ref=user_ref, erased_before=before)
     if doors.files.receipt(erasure.erasure_id) is None:
         doors.files.keep_request(erasure)
-        ticket = ErasureTicket(erasure_id=erasure.erasure_id, tenant_id=tenant_id)
+        stores = first_sweep(doors.stores)
+        ticket = ErasureTicket(erasure_id=erasure.erasure_id, tenant_id=tenant_id, stores=stores)
         doors.machine.start_named(erasure.erasure_id, ticket.model_dump(mode="json"))
     return {**erasure.model_dump(mode="json"), "execution": erasure.erasure_id}
 
@@ -112,15 +113,17 @@ def _retry(event: Mapping[str, Any], tenant_id: str, doors: DeskDoors, now: int)
 
 
 def _verify(event: Mapping[str, Any], tenant_id: str, doors: DeskDoors, now: int) -> Attended:
-    """Check the signature; with *store*, look into that one again."""
+    """Check the signature; with *store*, look into that one again. The stores are those of the receipt: one that is
+    not deployed any more can't be looked into, and one that came since proves nothing of it."""
     receipt = receipt_of(event.get("receipt"), doors.key)
     _own(receipt.tenant_id, tenant_id)
     store = event.get("store")
     answer: Attended = {"erasure_id": receipt.erasure_id, "decision": receipt.decision, "at": now}
+    stores = [one.store for one in receipt.stores]
     if store is None:
-        return answer | {"stores": list(doors.stores)}
-    if store not in doors.stores:
-        raise RefusedInputError("store", f"must be one of {', '.join(doors.stores)}")
+        return answer | {"stores": stores}
+    if store not in stores:
+        raise RefusedInputError("store", f"must be one of {', '.join(stores)}")
     traces: Traces = receipt.traces
     return answer | {"store": store, "left": probed(doors.stores, receipt.erasure, traces, [store])[store]}
 

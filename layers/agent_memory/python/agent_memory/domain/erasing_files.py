@@ -35,4 +35,7 @@ def _named(value: object, theirs: IsTheirRun, names: frozenset[str]) -> bool:
             return second in names or theirs(first, second)
         case {"agent_id": str(agent), "run_id": str(run)}:
             return theirs(agent, run)
+        case {"agent_id": str(agent)}:
+            # Of an agent that is itself somebody's: a namespace of AgentCore.
+            return theirs(agent, "")
     return False

@@ -47,14 +47,30 @@ STORES: Final = (
     "registry",
     "ledger-run",
 )
+# Only of a tenant that agentcoreMemories names. The archive tells which records there were, before they are looked at.
+AGENTCORE_STORES: Final = (
+    "agentcore-events",
+    "agentcore-archive",
+    "agentcore-records",
+    "agentcore-book",
+    "agentcore-accesses",
+    "agentcore-night-files",
+    "agentcore-rows",
+)
+EVERY_STORE: Final = (*STORES[:-2], *AGENTCORE_STORES, *STORES[-2:])
 # What the second sweep needs to find its way.
 LAST: Final = ("ledger-agents", "ledger-domains", "registry", "ledger-run")
-FIRST_SWEEP: Final = tuple(name for name in STORES if name not in LAST)
+NOT_DEPLOYED: Final = "not_deployed"
 SWEEPS: Final = 2
 MAX_ROUNDS: Final = 400
 DRAIN_SECONDS: Final = 15
 WHOLE_TENANT: Final = "*"
 Word = Literal["more", "wait", "finished"]
+
+
+def first_sweep(stores: Iterable[str]) -> tuple[str, ...]:
+    """What of *stores* the first sweep goes through."""
+    return tuple(name for name in stores if name not in LAST)
 
 
 class Erasure(Model):
@@ -172,7 +188,7 @@ class ErasureTicket(Model):
     erasure_id: str
     tenant_id: str
     sweep: int = Field(default=1, ge=1)
-    stores: tuple[str, ...] = FIRST_SWEEP
+    stores: tuple[str, ...] = first_sweep(STORES)
     rounds: int = 0
     draining: bool = False
     decision: Word | Literal["erased", "partial_failure"] = "more"
@@ -192,7 +208,8 @@ class ErasureFiles(Protocol):
 
 
 class ErasureDoors(NamedTuple):
-    """What the work touches. *stores*: by their names. *at_work*: what may still write what the first sweep missed."""
+    """What the work touches. *stores*: those that are deployed for the tenant, by their names and in order. *at_work*:
+    what may still write what the first sweep missed."""
 
     files: ErasureFiles
     stores: Mapping[str, ErasableStore]
@@ -216,14 +233,8 @@ def work(ticket: ErasureTicket, doors: ErasureDoors) -> ErasureTicket:
     erasure = _required(ticket, doors)
     if ticket.draining:
         return _drained(ticket, erasure, doors)
-    name = ticket.stores[0]
     traces = doors.files.traces(ticket.erasure_id)
-    try:
-        swept, known = doors.stores[name].sweep(erasure, traces)
-    except RetryableError:
-        raise
-    except AgentMemoryError as error:
-        swept, known = Swept(store=name, error=type(error).__name__), traces
+    swept, known = _swept(ticket.stores[0], erasure, traces, doors)
     if known != traces:
         doors.files.keep_traces(ticket.erasure_id, known)
     if swept.wait and ticket.rounds < MAX_ROUNDS:
@@ -234,10 +245,21 @@ def work(ticket: ErasureTicket, doors: ErasureDoors) -> ErasureTicket:
     return _next(ticket, doors)
 
 
+def _swept(name: str, erasure: Erasure, traces: Traces, doors: ErasureDoors) -> tuple[Swept, Traces]:
+    if name not in doors.stores:
+        return Swept(store=name, error=NOT_DEPLOYED), traces
+    try:
+        return doors.stores[name].sweep(erasure, traces)
+    except RetryableError:
+        raise
+    except AgentMemoryError as error:
+        return Swept(store=name, error=type(error).__name__), traces
+
+
 def give_up(ticket: ErasureTicket, doors: ErasureDoors) -> ErasureTicket:
     """Note that a store could not be swept however often it was tried, and go on with the next."""
     if ticket.draining:
-        return _second(ticket)
+        return _second(ticket, doors)
     swept = Swept(store=ticket.stores[0], error="kept_failing")
     doors.files.keep_swept(ticket.erasure_id, ticket.sweep, swept)
     return _next(ticket, doors)
@@ -263,11 +285,11 @@ def _drained(ticket: ErasureTicket, erasure: Erasure, doors: ErasureDoors) -> Er
     """Whatever was under way when the tombstone came must be over, or the second sweep would come too early."""
     if doors.at_work.count(erasure) and ticket.rounds < MAX_ROUNDS:
         return _after(ticket, decision="wait", seconds=DRAIN_SECONDS, rounds=ticket.rounds + 1)
-    return _second(ticket)
+    return _second(ticket, doors)
 
 
-def _second(ticket: ErasureTicket) -> ErasureTicket:
-    return _after(ticket, decision="more", stores=STORES, sweep=ticket.sweep + 1, draining=False, rounds=0)
+def _second(ticket: ErasureTicket, doors: ErasureDoors) -> ErasureTicket:
+    return _after(ticket, decision="more", stores=tuple(doors.stores), sweep=ticket.sweep + 1, draining=False, rounds=0)
 
 
 def _after(ticket: ErasureTicket, **updates: object) -> ErasureTicket:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from pydantic import ValidationError
 
 from agent_memory.contract import SCHEMA_VERSION
-from agent_memory.domain.erasure import STORES, ErasableStore, Erasure, Swept, Traces
+from agent_memory.domain.erasure import EVERY_STORE, ErasableStore, Erasure, Swept, Traces
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.models import Model
 from agent_memory.domain.retention import DAY_SECONDS
@@ -99,13 +99,26 @@ class ReceiptKey(Protocol):
 
 
 class Retained(NamedTuple):
-    """For how long the deployment keeps what no erasure reaches, in days."""
+    """For how long the deployment keeps what no erasure reaches, in days. *elsewhere*: entries of agentcoreMemories
+    without a tenant, where a person can be under another name."""
 
     pitr_days: int
     intake_days: int
     dead_letter_days: int
     transcript_days: int
     parked_days: int
+    agentcore: "AgentCoreRetained | None" = None
+    elsewhere: tuple[str, ...] = ()
+
+
+class AgentCoreRetained(NamedTuple):
+    """The same of a tenant whose records are in AgentCore. *event_days*: how long events of a memory that it shares
+    can exist, 0 when it shares none. *all_named*: its entry names every namespace of the memory."""
+
+    trail_days: int
+    undo_days: int
+    event_days: int = 0
+    all_named: bool = True
 
 
 def canonical(receipt: Receipt) -> bytes:
@@ -139,8 +152,10 @@ def composed(
     *,
     now: int,
 ) -> Receipt:
-    """The receipt of all *sweeps*, oldest first. *left*: by store; None where it could not be told."""
-    stores = tuple(_store(name, [one for one in sweeps if one.store == name], left.get(name)) for name in STORES)
+    """The receipt of all *sweeps*, oldest first. *left*: by every store that is deployed for the tenant; None where it
+    could not be told."""
+    names = [name for name in EVERY_STORE if name in left or any(one.store == name for one in sweeps)]
+    stores = tuple(_store(name, [one for one in sweeps if one.store == name], left.get(name)) for name in names)
     clean = all(one.clean for one in stores)
     return Receipt(
         erasure_id=erasure.erasure_id,
@@ -178,9 +193,26 @@ def copies(retained: Retained, *, now: int) -> tuple[Copy, ...]:
         "messages in queues, dropped by the tombstone when they are read": retained.intake_days,
         "refused events, which name no user and can be found by none": retained.dead_letter_days,
         "uploads under no run's prefix, which nothing links to a user": retained.transcript_days + 1,
+        **_of_agentcore(retained),
         "backups that the account makes by itself": 0,
     }
     return tuple(Copy(what=what, until=_date(now + n * DAY_SECONDS) if n else None) for what, n in days.items())
+
+
+def _of_agentcore(retained: Retained) -> dict[str, int]:
+    found = {}
+    kept = retained.agentcore
+    if kept is not None:
+        found["files of the trail and reports of reads, which may name actors and namespaces"] = kept.trail_days
+        found["former versions of the ledger of accesses: ids of records that are gone"] = kept.undo_days + 1
+        if not kept.all_named:
+            found["records in namespaces of the memory that agentcoreMemories does not name"] = 0
+        if kept.event_days:
+            found["events in a memory that tenants share, of actors whom no namespace names"] = kept.event_days
+    if retained.elsewhere:
+        names = ", ".join(retained.elsewhere)
+        found[f"AgentCore memories that are of no tenant ({names}): erase there under that name"] = 0
+    return found
 
 
 def _date(at: int) -> str:
@@ -188,11 +220,14 @@ def _date(at: int) -> str:
 
 
 def probed(
-    stores: Mapping[str, ErasableStore], erasure: Erasure, traces: Traces, names: Iterable[str] = STORES
+    stores: Mapping[str, ErasableStore], erasure: Erasure, traces: Traces, names: Iterable[str] | None = None
 ) -> dict[str, int | None]:
-    """What each store still holds; None where it could not be told. Raises RetryableError."""
+    """What each store (or each of *names*) still holds; None where it could not be told. Raises RetryableError."""
     found: dict[str, int | None] = {}
-    for name in names:
+    for name in stores if names is None else names:
+        if name not in stores:
+            found[name] = None
+            continue
         try:
             found[name] = stores[name].left(erasure, traces)
         except RetryableError:

@@ -32,14 +32,14 @@ def messages_of(messages: object) -> list[object]:
     return plain
 
 
-def zoned(value: object) -> str:
+def zoned(value: object, field: str = "ended_at") -> str:
     """Return a time that has a zone as ISO 8601."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         moment = None
     if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise RefusedInputError("ended_at", TIME_RULE)
+        raise RefusedInputError(field, TIME_RULE)
     return moment.isoformat()
 
 

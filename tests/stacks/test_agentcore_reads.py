@@ -1,0 +1,68 @@
+"""Reports of reads from AgentCore: who may send them, what the function behind the queue may do, how long they stay."""
+
+import json
+from typing import Any
+
+from support.deployments import allow_statements, as_list, flat, resources, templates
+
+ENTRIES = [
+    {"memory_id": "harbour-Abc1234567", "namespaces": ["/actors/"], "tenant_id": "harbour"},
+    {"memory_id": "quays-Abc1234567", "namespaces": ["/"]},
+]
+NAMED = {"env": "prod", "agentcoreMemories": json.dumps(ENTRIES)}
+
+
+def stack() -> dict[str, Any]:
+    return templates(NAMED)["agentcore"]
+
+
+def test_the_function_may_write_reports_and_reach_nothing_else_of_anybodys() -> None:
+    mine = [one for key, one in allow_statements(stack()) if key.startswith("ReportedRecordReadsRole")]
+    allowed = {
+        action: flat(arn) for one in mine for action in as_list(one["Action"]) for arn in as_list(one["Resource"])
+    }
+    logs_and_queue = {action for action in allowed if action.startswith(("logs:", "sqs:"))}
+    assert set(allowed) - logs_and_queue == {"s3:PutObject"}
+    assert allowed["s3:PutObject"] == ("arn:<AWS::Partition>:s3:::agent-memory-trail-prod-<AWS::AccountId>/reports/*")
+    assert "sqs:SendMessage" not in allowed
+
+
+def test_what_agents_say_comes_from_their_sources_and_what_bootstrap_says_of_the_named_tenants_only() -> None:
+    rules = [one["Properties"] for one in resources(stack(), "AWS::Events::Rule").values()]
+    patterns = {json.dumps(one["EventPattern"]["detail-type"]): one["EventPattern"] for one in rules}
+    assert patterns['["AgentCore Records Read"]'] == {
+        "source": [{"prefix": "agent-memory.client/"}],
+        "detail-type": ["AgentCore Records Read"],
+    }
+    assert patterns['["Memory Retrieved"]'] == {
+        "source": ["agent-memory"],
+        "detail-type": ["Memory Retrieved"],
+        "detail": {"tenant_id": ["harbour", "quays-Abc1234567"]},
+    }
+    assert all(one["Targets"][0]["DeadLetterConfig"] for one in rules)
+
+
+def test_reports_go_with_the_trails_files_after_eight_days() -> None:
+    buckets = resources(stack(), "AWS::S3::Bucket").values()
+    [trail] = [one["Properties"] for one in buckets if "agent-memory-trail-" in flat(one["Properties"]["BucketName"])]
+    rules = trail["LifecycleConfiguration"]["Rules"]
+    assert [one["ExpirationInDays"] for one in rules if "ExpirationInDays" in one and "Prefix" not in one] == [8]
+
+
+def test_what_is_refused_or_cannot_be_kept_is_heard_of() -> None:
+    alarms = [one["Properties"] for one in resources(stack(), "AWS::CloudWatch::Alarm").values()]
+    heard = {one["MetricName"]: one for one in alarms if one["AlarmActions"]}
+    assert heard["ReadsRefused"]["Dimensions"] == [{"Name": "service", "Value": "agentcore_record_reads"}]
+    assert "agentcore-reads-dead-letters" in json.dumps(stack())
+    assert any(one["MetricName"] == "ApproximateNumberOfMessagesVisible" for one in alarms)
+
+
+def test_agents_are_told_which_memory_is_their_tenants() -> None:
+    for context, told in ((NAMED, {"harbour": "harbour-Abc1234567", "quays-Abc1234567": "quays-Abc1234567"}), ({}, {})):
+        parameters = resources(templates({"env": "prod", **context})["access"], "AWS::SSM::Parameter").values()
+        [value] = [
+            one["Properties"]["Value"]
+            for one in parameters
+            if one["Properties"]["Name"] == "/agent-memory/prod/agentcore-memories"
+        ]
+        assert json.loads(value) == told
