@@ -10,7 +10,6 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 """
 
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
@@ -21,7 +20,7 @@ from typing import TypeVar
 from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, recall_from, unanswered
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.deployment import Deployment
-from agent_memory.domain.deadlines import started
+from agent_memory.domain.deadlines import patience, started
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Outcome
@@ -73,7 +72,7 @@ class AgentMemory:
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
-        self._timeout_seconds = _patience(self._deployment.timeout_seconds)
+        self._timeout_seconds = patience(self._deployment.timeout_seconds, "timeout_seconds")
         self._spool = _spool_of(spool, self._deployment.environment)
         if on_unsent is not None and not callable(on_unsent):
             raise RefusedInputError("on_unsent", "must be a function of the detail and the reason")
@@ -323,9 +322,3 @@ def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spo
     if wanted == "" or not isinstance(wanted, Path | str | bool):
         raise RefusedInputError("spool", "must be a folder, or True for the default one")
     return Spool(default_folder() if wanted is True else Path(wanted), environment)
-
-
-def _patience(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < threading.TIMEOUT_MAX:
-        raise RefusedInputError("timeout_seconds", "must be a number of seconds above 0")
-    return float(seconds)

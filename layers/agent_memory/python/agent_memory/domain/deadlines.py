@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
-from threading import Thread
+from threading import TIMEOUT_MAX, Thread
 from typing import TypeVar
 
-from agent_memory.domain.errors import AccessRefusedError, RetryableError
+from agent_memory.domain.errors import AccessRefusedError, RefusedInputError, RetryableError
 
 Result = TypeVar("Result")
 
@@ -27,6 +27,13 @@ class Budget:
     def left(self, share: float) -> float:
         """Seconds until *share* of the budget is spent; nought when it is."""
         return max(0.0, self._seconds * share - (self._clock() - self._started))
+
+
+def patience(seconds: object, field: str) -> float:
+    """How long somebody waits at most. Raises RefusedInputError for what is no time, or for ever."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < TIMEOUT_MAX:
+        raise RefusedInputError(field, "must be a number of seconds above 0")
+    return float(seconds)
 
 
 def started(work: Callable[[], Result]) -> "Future[Result]":

@@ -11,12 +11,14 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from agent_memory.client import AgentMemory, Recall
-from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
+from agent_memory.domain.deadlines import patience
+from agent_memory.domain.distillers import LATE
+from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RefusedInputError
 from agent_memory.domain.keys import label, user_identity
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.working_memory import CEILING
 from agent_memory.langgraph.compression import WorkingMemory
-from agent_memory.langgraph.distilling import agent_artifacts
+from agent_memory.langgraph.distilling import DISTILLING_SECONDS, agent_artifacts
 from agent_memory.langgraph.state import Kept, RunRecord, is_reduced, kept_in, messages_in
 from agent_memory.langgraph.tools import langchain_tools
 from agent_memory.langgraph.turns import (
@@ -48,9 +50,9 @@ class MemoryNodes:
     What differs by run (*task_type*, *domain*, *user_id*, *outcome*, *prefetched*: the id of a recall that was made
     when the run was queued) is a value or a function of state and runtime. *limits*: of `AgentMemory.recall`.
     *working_memory* False: messages stay as they are. *used*: which of the recalled ids a run used; those that the
-    agent names, when it is not given. *distil_with*: a model that makes the run's artifacts here. *whole_run*: what
-    compression takes out is kept beside the messages until the run is handed over. Memory never breaks a run: what
-    goes wrong is a RuntimeWarning, unless the client is *strict*.
+    agent names, when it is not given. *distil_with*: a model that makes the run's artifacts here, within
+    *distil_seconds* or not at all. *whole_run*: what compression takes out is kept beside the messages until the run is
+    handed over. Memory never breaks a run: what goes wrong is a RuntimeWarning, unless the client is *strict*.
 
     Example: `builder.add_node("recall", nodes.recall); builder.add_node("end_run", nodes.end_run)`
     """
@@ -68,6 +70,7 @@ class MemoryNodes:
         limits: Mapping[str, Any] | None = None,
         used: Used = cited,
         distil_with: BaseChatModel | None = None,
+        distil_seconds: float = DISTILLING_SECONDS,
         whole_run: bool = True,
     ) -> None:
         self.memory = memory
@@ -83,6 +86,7 @@ class MemoryNodes:
         self._limits = dict(limits or {})
         self._used = used
         self._distil_with = distil_with
+        self._distil_seconds = patience(distil_seconds, "distil_seconds")
         self._whole_run = whole_run
 
     def recall(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -234,11 +238,17 @@ class MemoryNodes:
     ) -> Mapping[str, object] | None:
         if self._distil_with is None:
             return None
+        about: dict[str, Any] = {"task": run.task, "task_type": task_type, "outcome": outcome}
         try:
-            return agent_artifacts(self._distil_with, said, task=run.task, task_type=task_type, outcome=outcome)
+            return agent_artifacts(self._distil_with, said, seconds=self._distil_seconds, **about)
+        except ModelAnswerError as unusable:
+            reason = str(unusable)
+            if unusable.reason == LATE:
+                reason = f"the model did not answer within {self._distil_seconds:g} s (distil_seconds)"
         except Exception as error:
-            warnings.warn(f"the run was not distilled here ({type(error).__name__})", RuntimeWarning, stacklevel=4)
-            return None
+            reason = type(error).__name__
+        warnings.warn(f"the run was not distilled here: {reason}", RuntimeWarning, stacklevel=4)
+        return None
 
     def _said(self, run: RunRecord | None, state: Any, runtime: Runtime[Any]) -> dict[str, str | None]:
         """What the program says of *run*, None for one that begins. It stays its user's who began it, whoever resumes
