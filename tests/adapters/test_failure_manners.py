@@ -9,9 +9,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from agent_memory.client import AgentMemory
+from agent_memory.client import INLINE_BYTES, AgentMemory
 from agent_memory.domain.errors import AccessRefusedError, RefusedInputError, RetryableError
-from agent_memory.spool import Spool
+from agent_memory.spool import MAX_DENIALS, Spool
 from support.stand_in import StandIn, a_stand_in
 
 WORDS = "the customer's own words"
@@ -93,6 +93,23 @@ def test_a_strict_agent_is_told_and_its_run_is_kept_all_the_same(world: StandIn,
     with unreachable(), pytest.raises(RetryableError):
         gardener(spool=spool, strict=True).end_run("r-1", messages=SPOKEN)
     assert len(spool.runs("meadow")) == 1
+
+
+def test_runs_that_are_denied_hold_up_no_other_and_are_set_aside_aloud(world: StandIn, spool: Spool) -> None:
+    large = [{"role": "user", "content": "x" * (INLINE_BYTES + 1)}]
+    runs = {f"large-{number}": large for number in range(4)} | {"small": SPOKEN}
+    with unreachable(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert all(gardener(spool=spool).end_run(run_id, messages=runs[run_id]).spooled for run_id in runs)
+    world.refused_actions = {"PutObject"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(2 * MAX_DENIALS):
+            assert gardener(spool=spool).end_run(f"next-{number}", messages=SPOKEN).sent
+    assert "small" in [detail["run_id"] for detail in world.details]
+    assert sum("spooled runs of meadow: 1 set aside" in str(one.message) for one in caught) >= 1
+    assert {run.run_id for run in spool.runs("meadow")} == {f"large-{number}" for number in range(4)}
+    assert all("s3:PutObject" in str(run.reason) for run in spool.runs("meadow"))
 
 
 def test_another_tenants_waiting_runs_do_not_go_along(world: StandIn, spool: Spool) -> None:

@@ -88,6 +88,10 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             self._send(status, json.dumps(answer).encode())
 
         def do_PUT(self) -> None:
+            if "PutObject" in stand_in.refused_actions:
+                self._body()
+                self._send(403, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+                return
             stand_in.objects[unquote(self.path.split("?")[0]).lstrip("/")] = self._body()
             self._send(200, b"", {"ETag": '"x"'})
 

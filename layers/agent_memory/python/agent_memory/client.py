@@ -261,12 +261,15 @@ class AgentMemory:
             return
         spool, deployment = self._spool, self._deployment
         try:
-            _within(
+            report = _within(
                 self._timeout_seconds * HANDOVER_PATIENCE,
                 lambda: spool.send(self.tenant_id, lambda detail: hand_over(deployment, detail), limit=SENT_ALONG),
             )
         except Exception as error:
             warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
+            return
+        if notice := report.notice(self.tenant_id):
+            warnings.warn(notice, RuntimeWarning, stacklevel=4)
 
 
 def _context_of(recall: Recall | None) -> str | None:
