@@ -53,6 +53,14 @@ class Recall(Model):
     explanation: tuple[Mapping[str, object], ...] = ()
     prefetched: bool = False
 
+    @property
+    def procedure_id(self) -> str | None:
+        """The procedure among the items; there is one at most.
+
+        Example: `memory.end_run("run-1", messages=messages, procedure_id=recalled.procedure_id, ...)`
+        """
+        return next((item.id for item in self.items if item.tier == "procedural"), None)
+
 
 class Handover(Model):
     """How handing over a finished run went. *sent* False: the run is not in memory, *reason* says why.

@@ -2,7 +2,7 @@
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -15,6 +15,7 @@ from agent_memory.domain.deadlines import patience
 from agent_memory.domain.distillers import LATE
 from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RefusedInputError
 from agent_memory.domain.keys import label, user_identity
+from agent_memory.domain.memory_use import ids_of, procedure_succeeded
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.working_memory import CEILING
 from agent_memory.langgraph.compression import WorkingMemory
@@ -41,7 +42,6 @@ NOT_RECALLED, NOT_HANDED_OVER = "memory was not recalled", "the run was not hand
 NOT_REDUCED = "long runs are not compressed: the messages need the reducer add_messages, which gives each an id"
 RULES_FROM = 10
 LABELS = ("task_type", "domain")
-_SUCCEEDED = {Outcome.COMPLETED: True, Outcome.FAILED: False}
 
 
 class MemoryNodes:
@@ -217,9 +217,8 @@ class MemoryNodes:
     ) -> None:
         run, said = kept.run, said_in(messages, kept)
         artifacts = self._artifacts(run, said, about["task_type"], outcome)
-        made = artifacts.get("outcome") if artifacts else None
-        result = outcome or (Outcome(made) if isinstance(made, str) and made in Outcome.__members__ else None)
-        succeeded = _SUCCEEDED.get(result) if result and run.procedure_id else None
+        result = outcome or (artifacts.get("outcome") if artifacts else None)
+        succeeded = procedure_succeeded(result) if run.procedure_id else None
         rated: dict[str, Any] = {"procedure_id": run.procedure_id, "procedure_succeeded": succeeded}
         self.memory.end_run(
             run.run_id,
@@ -228,7 +227,7 @@ class MemoryNodes:
             task=run.task or None,
             **about,
             context_id=run.context_id,
-            used=self._guarded("what it used could not be told", lambda: _ids(self._used(run.item_ids, said))) or (),
+            used=self._guarded("what it used could not be told", lambda: ids_of(self._used(run.item_ids, said))) or (),
             artifacts=artifacts,
             **(rated | dict(noted_in(said))),
         )
@@ -294,14 +293,6 @@ def _outcome(value: object) -> Outcome | None:
     return Outcome(str(value))
 
 
-def _ids(used: object) -> list[str]:
-    found = list(used) if isinstance(used, Iterable) and not isinstance(used, str) else [None]
-    ids = [one for one in found if isinstance(one, str)]
-    if len(ids) < len(found):
-        raise RefusedInputError("used", "must be a list of the ids of recalled items")
-    return ids
-
-
 def _begun_as(run: RunRecord) -> Mapping[str, str | None]:
     """What a run that broke off was about: who runs the thread now may be somebody else."""
     if run.about is None:
@@ -310,12 +301,11 @@ def _begun_as(run: RunRecord) -> Mapping[str, str | None]:
 
 
 def _recalled_fields(found: Recall) -> dict[str, Any]:
-    procedures = [item.id for item in found.items if item.tier == "procedural"]
     return {
         "context": found.context,
         "context_id": found.context_id,
         "item_ids": tuple(item.id for item in found.items),
-        "procedure_id": procedures[0] if procedures else None,
+        "procedure_id": found.procedure_id,
     }
 
 
