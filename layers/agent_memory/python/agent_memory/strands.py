@@ -70,8 +70,8 @@ class MemoryHooks(HookProvider):
     it recalls once and ends once. *outcome*: a value, or a function of the agent's result (None when it raised);
     without it a run that raised is FAILED, one that was stopped PARTIAL, and of others the distiller judges. *used*:
     which of the recalled ids a run used, a function of them and its messages; those that the agent names by their id,
-    when it is not given. *recall*: further options of `AgentMemory.recall`, such as the context_id of a prefetch. Memory
-    never breaks a run: what goes wrong is a RuntimeWarning.
+    when it is not given. *recall*: further options of `AgentMemory.recall`, such as the context_id of a prefetch.
+    Memory never breaks a run: what goes wrong is a RuntimeWarning.
 
     Example: `Agent(model=model, hooks=[MemoryHooks(memory, domain="customs")])`
     """
@@ -188,7 +188,7 @@ class MemoryHooks(HookProvider):
         )
 
     def _told(self, failed: str, work: Callable[[], Value]) -> Value | None:
-        """What *work* gives; None and a warning when it fails: the program's functions are not ours, the run is over."""
+        """What *work* gives; None and a warning when it fails: the program's functions are not ours."""
         try:
             return work()
         except Exception as error:
@@ -211,10 +211,8 @@ def _outcome_of(result: AgentResult | None) -> Outcome | None:
 def _cited(item_ids: Sequence[str], messages: Sequence[Message]) -> list[str]:
     said = [message["content"] for message in messages if message["role"] == "assistant"]
     pieces = [piece for content in said for piece in pieces_of(content, Counter())]
-    words = [
-        piece.text if isinstance(piece, Text) else piece.arguments for piece in pieces if isinstance(piece, Text | Call)
-    ]
-    return cited_in(item_ids, "\n".join(words))
+    texts = [piece.text for piece in pieces if isinstance(piece, Text)]
+    return cited_in(item_ids, "\n".join([*texts, *(piece.arguments for piece in pieces if isinstance(piece, Call))]))
 
 
 def _task_in(messages: Sequence[Message]) -> str:
