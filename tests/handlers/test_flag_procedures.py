@@ -31,6 +31,9 @@ class HeldFlags:
             raise self.error
         return [Flagged(task_type=t, procedure_id=p, decision="flagged", reason=r) for t, p, r in self.found]
 
+    def give_back(self, run_id: str, *, withdrawn_at: int, now: int) -> Sequence[Flagged]:
+        return []
+
 
 def flagged(
     tenants: dict[str, HeldFlags], *, late: Any = lambda: False, ticket: NightTicket | None = None

@@ -74,7 +74,7 @@ KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 # "lifecycle/<run>/".
 ARCHIVE_PREFIX: Final = "archive/"
 LIFECYCLE_PREFIX: Final = "lifecycle/"
-# Below a night and, for results, `done` or `progress`; the tenant follows.
+# Below a night and, for what came of them, `done`, `progress` or `changed`; the tenant follows.
 NIGHT_ROOMS: Final = ("look", "plan", "expire", "merge", "prune", "facts", "rollback", "procedures", "quality")
 
 # Bucket of receipts: receipts of erasures lie under "receipts/<tenant>/", what the work needs under "work/<tenant>/".

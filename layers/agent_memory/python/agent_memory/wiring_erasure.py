@@ -132,19 +132,7 @@ class ErasureServices:
         return TenantServices(tenant_id, sessions=self.sessions, settings=self.own.settings)
 
     def _facts(self, tenant_id: str) -> "ErasingFacts":
-        from agent_memory.aws.erasing_facts import ErasingFacts
-
-        s = self.own.settings
-        return ErasingFacts(
-            self.sessions.client(tenant_id, "dynamodb"),
-            documents=self._tenant(tenant_id).documents,
-            dirty=self.own.dirty,
-            table=s.facts_table,
-            ledger_table=s.ledger_table,
-            tenant_id=tenant_id,
-            ttl_days=s.semantic_ttl_days,
-            due_shards=s.due_shards,
-        )
+        return self._tenant(tenant_id).reducible_facts(self.own.dirty)
 
     def _rows(self, tenant_id: str) -> dict[str, ErasableStore]:
         from agent_memory.aws.erasing_facts import FactStore

@@ -13,6 +13,7 @@ from agent_memory.domain.privacy import scrub_texts
 from agent_memory.domain.procedure_flagging import FlagDoors, ProcedureFlags
 from agent_memory.domain.procedure_upkeep import NightlyProcedures
 from agent_memory.domain.restoring import RestoreDoors, RestoreRules
+from agent_memory.domain.unlearning import UnlearnDoors, unlearn
 from agent_memory.wiring import services
 from agent_memory.wiring_lifecycle import NightServices
 
@@ -45,7 +46,16 @@ class MergeServices(NightServices):
         """What bringing memories of one tenant back touches."""
         tenant = self.own.tenant(tenant_id)
         shelf = tenant.fact_shelf(self.own.dirty)
-        return RestoreDoors(self.own.night_files, tenant.archive, tenant.episode_shelf, shelf, late)
+        return RestoreDoors(
+            files=self.own.night_files,
+            archive=tenant.archive,
+            episodes=tenant.episode_shelf,
+            facts=shelf,
+            late=late,
+            changes=tenant.episode_changes,
+            unlearn=partial(self._unlearn, tenant_id),
+            procedures=self.procedure_flags(tenant_id),
+        )
 
     @property
     def restore_rules(self) -> RestoreRules:
@@ -69,6 +79,12 @@ class MergeServices(NightServices):
         own = self.own
         procedures = own.tenant(tenant_id).procedures
         return NightlyProcedures(procedures, own.publish, own.procedure_rules, environment=own.settings.environment)
+
+    def _unlearn(self, tenant_id: str, summary: Episode, sources: Sequence[Episode], now: int) -> Sequence[str]:
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        facts = tenant.reducible_facts(own.dirty)
+        doors = UnlearnDoors(facts, tenant.documents, own.dirty, own.settings, own.rest)
+        return unlearn(summary, sources, doors, now=now)
 
     def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:
         own, tenant = self.own, self.own.tenant(tenant_id)

@@ -222,7 +222,7 @@ def tenant_of_slice(key: str) -> str | None:
     """The tenant whose slice or result a night's file is; None: it is of no single tenant. Read by its place in the
     key, because a tenant may be called as a room is."""
     _, *parts = key.removeprefix(LIFECYCLE_PREFIX).split("/")
-    if parts and parts[0] in ("done", "progress"):
+    if parts and parts[0] in ("done", "progress", "changed"):
         parts = parts[1:]
     return parts[1] if len(parts) > 2 and parts[0] in NIGHT_ROOMS else None
 
