@@ -9,6 +9,7 @@ from agent_memory.domain.lifecycle import LifecycleRun
 from agent_memory.domain.merge_facts import observe
 from agent_memory.domain.merging import MergeDoors, MergeRules
 from agent_memory.domain.models import Episode
+from agent_memory.domain.parking import oldest_days
 from agent_memory.domain.privacy import scrub_texts
 from agent_memory.domain.procedure_flagging import FlagDoors, ProcedureFlags
 from agent_memory.domain.procedure_upkeep import NightlyProcedures
@@ -73,6 +74,13 @@ class MergeServices(NightServices):
     def flag_doors(self, late: Callable[[], bool]) -> FlagDoors:
         """What flagging procedures touches."""
         return FlagDoors(self.own.night_files, self.own.registry.all, self.procedure_flags, late)
+
+    def oldest_parked_days(self) -> float:
+        """Since how many days the longest parked run of any tenant waits."""
+        own = self.own
+        return max(
+            (oldest_days(own.tenant(one).ledger.parked(), now=own.now()) for one in own.registry.all()), default=0
+        )
 
     def procedure_flags(self, tenant_id: str) -> ProcedureFlags:
         """The procedures of a tenant, as the night flags them."""
