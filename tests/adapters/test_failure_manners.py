@@ -39,7 +39,10 @@ def unreachable() -> AbstractContextManager[object]:
 
 
 def test_a_recall_from_nowhere_is_empty_says_why_and_warns(world: StandIn) -> None:
-    with unreachable(), pytest.warns(RuntimeWarning, match="memory was not recalled: ssm.*could not reach"):
+    with (
+        unreachable(),
+        pytest.warns(RuntimeWarning, match="memory was not recalled: unreachable: ssm.*could not reach"),
+    ):
         found = gardener().recall(WORDS)
     assert (found.context, found.degraded[0].tier, found.nothing_relevant) == ("", "all", False)
 
@@ -53,7 +56,7 @@ def test_a_memory_that_is_slow_is_given_up_in_time(world: StandIn) -> None:
 
     world.answer = slowly
     started = time.monotonic()
-    with pytest.warns(RuntimeWarning, match=r"did not answer within 0\.2 s"):
+    with pytest.warns(RuntimeWarning, match=r"timeout: memory did not answer within 0\.2 s"):
         found = gardener(timeout_seconds=0.2).recall(WORDS)
     assert time.monotonic() - started < 0.8
     assert found.context == ""
@@ -61,11 +64,25 @@ def test_a_memory_that_is_slow_is_given_up_in_time(world: StandIn) -> None:
 
 def test_a_refusal_is_named_by_its_action_and_raised_to_those_who_want_it_raised(world: StandIn) -> None:
     world.refused_actions = {"PutEvents"}
-    with pytest.warns(RuntimeWarning, match=r"events:PutEvents.*refused"):
+    with pytest.warns(RuntimeWarning, match=r"denied: events:PutEvents.*refused"):
         done = gardener().end_run("r-1", messages=SPOKEN)
     assert (done.sent, done.spooled) == (False, False)
     with pytest.raises(AccessRefusedError):
         gardener(strict=True).end_run("r-1", messages=SPOKEN)
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [("ThrottlingException", "throttled"), ("InternalException", ""), ("AccessDeniedException", "denied")],
+)
+def test_a_bus_that_does_not_take_a_run_is_named_by_its_own_word(
+    world: StandIn, monkeypatch: pytest.MonkeyPatch, code: str, word: str
+) -> None:
+    monkeypatch.setattr("agent_memory.deployment.time.sleep", lambda _: None)
+    world.failures_of_put = [code] * 5
+    with pytest.warns(RuntimeWarning, match="not handed over"):
+        done = gardener().end_run("r-1", messages=SPOKEN)
+    assert str(done.reason).startswith(f"{word}: events:PutEvents" if word else "events:PutEvents")
 
 
 def test_what_nobody_foresaw_does_not_reach_the_agent_either(world: StandIn) -> None:

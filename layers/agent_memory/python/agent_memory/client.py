@@ -20,7 +20,7 @@ from typing import TypeVar
 from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, recall_from, unanswered
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.deployment import Deployment
-from agent_memory.domain.deadlines import patience, started
+from agent_memory.domain.deadlines import patience, reason_of, started
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Outcome
@@ -308,12 +308,16 @@ def _within(seconds: float, work: Callable[[], Result]) -> Result:
     try:
         return started(work).result(timeout=seconds)
     except LateError:
-        raise RetryableError(f"memory did not answer within {seconds:g} s") from None
+        raise RetryableError(f"memory did not answer within {seconds:g} s", why="timeout") from None
 
 
 def _reason(error: Exception) -> str:
-    """Ours say what happened and what to do; of others the kind alone, because their words may quote content."""
-    return str(error) if isinstance(error, AgentMemoryError) else f"unexpected {type(error).__name__}"
+    """Ours say what happened and what to do, behind the word for it where there is one; of others the kind alone,
+    because their words may quote content."""
+    if not isinstance(error, AgentMemoryError):
+        return f"unexpected {type(error).__name__}"
+    word = reason_of(error)
+    return str(error) if word == "error" else f"{word}: {error}"
 
 
 def _spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:

@@ -19,7 +19,8 @@ class RecalledItem(Model):
 
 
 class Degraded(Model):
-    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered.
+    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered. *reason*
+    begins with the word for it: `denied`, `throttled`, `timeout` (slow), `unreachable`, ...
 
     Example: `if any(one.tier == "episodic" for one in recalled.degraded): metrics.increment("no memory")`
     """

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import boto3
 from botocore.config import Config
 
-from agent_memory.aws.failures import REFUSED, translating
+from agent_memory.aws.failures import REFUSED, translating, why_busy
 from agent_memory.aws.signed_url import answer_from
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, PARAMETER_ROOT
 from agent_memory.domain.errors import (
@@ -145,7 +145,9 @@ class ClientEvents:
             code = str(result.get("ErrorCode", "Unknown"))
             if code in REFUSED or code == NOT_THIS_TENANT:
                 raise AccessRefusedError(f"events:PutEvents as {self._source} was refused ({code})")
-        raise RetryableError(f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})")
+        raise RetryableError(
+            f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})", why=why_busy(code)
+        )
 
 
 class TranscriptUploads:

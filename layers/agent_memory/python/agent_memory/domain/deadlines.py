@@ -51,12 +51,12 @@ def started(work: Callable[[], Result]) -> "Future[Result]":
 
 
 def reason_of(error: Exception) -> str:
-    """The word for why a read gave nothing: `denied`, `throttled`, `timeout` or `error`."""
+    """The word for why a read gave nothing: `denied`, `throttled`, `timeout`, `unreachable` or `error`."""
     if isinstance(error, AccessRefusedError):
         return "denied"
     if isinstance(error, LateError | TimeoutError):
         return "timeout"
-    return "throttled" if isinstance(error, RetryableError) else "error"
+    return error.why if isinstance(error, RetryableError) else "error"
 
 
 class Reads:

@@ -27,15 +27,26 @@ class UnreadableItemError(AgentMemoryError):
 
 
 class RetryableError(AgentMemoryError):
-    """Worth another try later: throttling, time-outs, a service that is down."""
+    """Worth another try later: throttling, time-outs, a service that is down. *why*: `throttled`, `timeout`,
+    `unreachable`, or `error` for what the service itself got wrong."""
+
+    why = "error"
+
+    def __init__(self, message: str = "", *, why: str | None = None) -> None:
+        super().__init__(message)
+        self.why = why or self.why
 
 
 class ModelBusyError(RetryableError):
     """A model (chat, embedding or detector) throttled, timed out or could not be reached."""
 
+    why = "throttled"
+
 
 class StoreBusyError(RetryableError):
     """A store throttled, timed out or could not be reached."""
+
+    why = "throttled"
 
 
 class AccessRefusedError(AgentMemoryError):
