@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
     from agent_memory.aws.erasing_facts import ErasingFacts
+    from agent_memory.aws.fact_counts import DynamoFactCounts
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.fact_shelf import DynamoFactShelf
     from agent_memory.aws.facts import DynamoFacts
@@ -147,6 +148,20 @@ class TenantServices:
             tenant_id=self.tenant_id,
             ttl_days=s.semantic_ttl_days,
             due_shards=s.due_shards,
+        )
+
+    @cached_property
+    def fact_counts(self) -> "DynamoFactCounts":
+        """The facts, as the plan of the night counts them."""
+        from agent_memory.aws.fact_counts import DynamoFactCounts
+
+        s = self._settings
+        return DynamoFactCounts(
+            self._client("dynamodb"),
+            table=s.facts_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            ttl_days=s.semantic_ttl_days,
         )
 
     def fact_shelf(self, dirty: "DirtyDomains") -> "DynamoFactShelf":

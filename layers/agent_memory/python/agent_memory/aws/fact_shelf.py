@@ -131,11 +131,11 @@ class DynamoFactShelf(DynamoFacts):
             puts = [{"Put": {"TableName": self._table, "Item": row}} for row in rows]
             if any(self._transactions.write([*checks, *puts])):
                 return None
-        checks = self._all_still_there(snapshot, _users(said))
-        failed = (
-            [True] if checks is None else self._transactions.write([*checks, put, self._raised_head(snapshot.place[0])])
-        )
-        if checks is None or any(failed[: len(checks)]):
+        still = self._all_still_there(snapshot, _users(said))
+        if still is None:
+            return None
+        failed = self._transactions.write([*still, put, self._raised_head(snapshot.place[0])])
+        if any(failed[: len(still)]):
             return None
         if any(failed):
             return "present"

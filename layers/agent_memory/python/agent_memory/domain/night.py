@@ -16,6 +16,7 @@ from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS, RetentionRu
 # An execution ends by its own time limit; what it started in its last minute ends a little later.
 LOCK_MARGIN_SECONDS = 900
 APPROVAL_DAYS = 7
+LASTING = {"memory_ttl_days", "summary_ttl_days", "failed_retention_days", "semantic_ttl_days"}
 PLAN_DAYS = 7
 
 
@@ -28,8 +29,8 @@ class NightDoors(NamedTuple):
 
 
 def settings_hash(decay: DecayRules, retention: RetentionRules) -> str:
-    """Of all settings by which the dates of episodes are made (32 hex digits)."""
-    lasting = retention.model_dump(include={"memory_ttl_days", "summary_ttl_days", "failed_retention_days"})
+    """Of all settings by which the dates of episodes and facts are made (32 hex digits)."""
+    lasting = retention.model_dump(include=LASTING)
     text = json.dumps({**decay.model_dump(), **lasting}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
