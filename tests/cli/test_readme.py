@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from agent_memory.cli.app import app
+from agent_memory.cli.commands import COMMANDS
 
 from stacks import rules
 from stacks.settings import KEYS, Deployment, as_text
@@ -33,7 +33,5 @@ def test_the_days_of_each_preset_are_those_of_the_formula(preset: str) -> None:
 
 
 def test_every_command_is_in_the_readme() -> None:
-    groups = {group.name for group in app.registered_groups}
-    commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    for word in groups | commands:
+    for word in COMMANDS:
         assert re.search(rf"^\| `{word}\b", README, re.MULTILINE), word

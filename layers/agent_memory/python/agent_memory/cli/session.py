@@ -3,14 +3,16 @@
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_memory.cli.screen import Output, Screen
-from agent_memory.deployment import Deployment
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
-from agent_memory.wiring_tenant import TenantServices
+
+if TYPE_CHECKING:
+    from agent_memory.deployment import Deployment
+    from agent_memory.wiring_tenant import TenantServices
 
 LOCAL = "local"
 # A profile or a session token of a real account must not travel to the laptop's emulator.
@@ -51,13 +53,15 @@ class Session:
         self.screen = Screen(output or Output.TABLE)
 
     @cached_property
-    def deployment(self) -> Deployment:
+    def deployment(self) -> "Deployment":
         """The deployment; opened when it is first needed, so that doctor can speak before it is there."""
+        from agent_memory.deployment import Deployment
+
         if self.env == LOCAL:
             use_local()
         return Deployment(self.env, timeout_seconds=30.0, backend=self._backend)
 
-    def tenant(self, tenant_id: str) -> TenantServices:
+    def tenant(self, tenant_id: str) -> "TenantServices":
         """The operator's view of one tenant."""
         return self.deployment.services.tenant(tenant_id)
 
