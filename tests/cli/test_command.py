@@ -107,6 +107,42 @@ def test_a_refusal_by_iam_says_where_the_actions_are_listed(world: StandIn, caps
     assert "Who may do what" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("nowhere", "check the name"), ("prod", "cdk deploy -c env=prod --all"), ("staging", "env=staging")],
+)
+def test_a_deployment_that_is_not_there_is_refused_with_those_that_are(
+    world: StandIn, capsys: pytest.CaptureFixture[str], name: str, advice: str
+) -> None:
+    assert run("recall", "Water", *WHO, "--env", name) == 4
+    said = capsys.readouterr().err
+    assert f"no agent-memory deployment called {name!r}" in said
+    assert advice in said
+    assert "There is test: name one with --env" in said
+    assert ("cdk deploy" in said) == (name != "nowhere")
+
+
+def test_the_laptops_deployment_is_named_where_it_was_started(
+    world: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_project(tmp_path / "project", env="AWS_ACCESS_KEY_ID=local\n")
+    monkeypatch.setenv("AGENT_MEMORY_HOME", str(tmp_path / "project"))
+    assert run("recall", "Water", *WHO, "--env", "prd") == 4
+    assert "There is test, local" in capsys.readouterr().err
+    world.refused_actions = {"GetParametersByPath"}
+    assert run("recall", "Water", *WHO, "--env=prd") == 4
+    assert "'prd' was asked for; on this laptop there is `local`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a b", "../prod", "pr/od", "x" * 200])
+def test_a_name_that_no_deployment_can_have_is_wrong_usage(
+    world: StandIn, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    for words in (("recall", "Water", *WHO), ("spool", "list")):
+        assert run(*words, "--env", name) == 2
+        assert "--env must be" in capsys.readouterr().err
+
+
 def test_memory_that_could_not_be_read_is_a_failure_and_not_an_empty_answer(
     world: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,8 @@ class StandIn:
 
     def _parameters(self, body: dict[str, Any]) -> dict[str, Any]:
         root = f"/agent-memory/{self.environment}/"
+        if body["Path"] == "/agent-memory/":
+            return {"Parameters": [{"Name": f"{root}bus", "Type": "String", "Value": "x"}]}
         names = sorted(self.names) if body["Path"] == root else []
         start = int(body.get("NextToken", "0"))
         page = [{"Name": root + n, "Type": "String", "Value": self.names[n]} for n in names[start : start + PAGE]]

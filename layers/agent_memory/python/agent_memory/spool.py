@@ -157,6 +157,12 @@ class Spool:
                     found.append(tenant_id)
         return found
 
+    def others(self) -> list[str]:
+        """The other environments that runs have waited for beside this one's folder."""
+        beside = self.folder.parent
+        found = sorted(place.name for place in beside.iterdir() if place.is_dir()) if beside.is_dir() else []
+        return [name for name in found if name != self.folder.name]
+
     def send(self, tenant_id: str, send: Send, *, limit: int | None = None, again: bool = False) -> SpoolReport:
         """Send the waiting runs of one tenant, oldest first; another sender at work means that there is nothing to do.
 

@@ -1,8 +1,10 @@
 """The command tree, and the one place where errors become exit codes."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -17,6 +19,7 @@ from agent_memory.cli.session import (
     NotFoundError,
     OutputOption,
     default_environment,
+    known_environments,
     local_variables,
     project_folder,
 )
@@ -26,6 +29,7 @@ from agent_memory.domain.errors import (
     ConfigurationError,
     RefusedInputError,
     RetryableError,
+    UnknownDeploymentError,
 )
 
 FAILED, REFUSED, NOT_FOUND, UNREACHABLE = 1, 2, 3, 4
@@ -117,7 +121,7 @@ def run(arguments: list[str] | None = None) -> int:
         _say("stopped")
         return 130
     except AgentMemoryError as error:
-        _say(f"{error}{_hint(error)}")
+        _say(f"{error}{_hint(error, _env_in(words))}")
         return _exit_code(error)
     return code if isinstance(code, int) else 0
 
@@ -132,7 +136,20 @@ def _exit_code(error: AgentMemoryError) -> int:
     return next((code for kind, code in codes if isinstance(error, kind)), FAILED)
 
 
-def _hint(error: AgentMemoryError) -> str:
+def _env_in(words: Sequence[str]) -> str:
+    """The deployment that a command line names, or that it means without."""
+    given = [after for word, after in pairwise(words) if word in ("--env", "-e")]
+    given += [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
+    return given[-1] if given else os.environ.get("AGENT_MEMORY_ENV") or default_environment()
+
+
+def _hint(error: AgentMemoryError, env: str) -> str:
+    if isinstance(error, UnknownDeploymentError):
+        known = known_environments(error.environment)
+        there = f"There is {', '.join(known)}: name one with --env or AGENT_MEMORY_ENV." if known else ""
+        return "\n" + (there or "None can be seen from here; for the laptop's: `agent-memory local up` first.")
+    if isinstance(error, AccessRefusedError | ConfigurationError) and env != LOCAL == default_environment():
+        return f"\n{env!r} was asked for; on this laptop there is `local`: --env local."
     if isinstance(error, RetryableError) and default_environment() == LOCAL:
         return "\nIs the laptop runtime up? `agent-memory local status`, `agent-memory local up`, `agent-memory doctor`"
     if isinstance(error, AccessRefusedError | ConfigurationError) and _could_be_local():

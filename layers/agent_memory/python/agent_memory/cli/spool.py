@@ -35,6 +35,8 @@ def list_runs(
     """
     session = session_of(ctx, env, output)
     spool = _spool(session, folder)
+    if not spool.folder.is_dir() and (others := spool.others()):
+        session.screen.notice(f"nothing ever waited for {session.env!r} there; runs waited for {', '.join(others)}")
     runs = [run for name in _tenants(spool, tenant) for run in spool.runs(name)]
     session.screen.answer([run.model_dump(mode="json") for run in runs])
     rows = [

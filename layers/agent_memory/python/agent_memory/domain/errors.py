@@ -9,6 +9,14 @@ class ConfigurationError(AgentMemoryError):
     """The deployment lacks something or contradicts itself; the message names the setting."""
 
 
+class UnknownDeploymentError(ConfigurationError):
+    """There is no deployment of that name where the caller looks."""
+
+    def __init__(self, environment: str, rule: str) -> None:
+        super().__init__(f"no agent-memory deployment called {environment!r} here: {rule}")
+        self.environment = environment
+
+
 class RefusedInputError(AgentMemoryError):
     """Outside text breaks a rule. *field* and *rule* are safe to log and to show; the value is not kept."""
 
