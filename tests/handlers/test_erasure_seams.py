@@ -27,6 +27,7 @@ from support.erasures import (
     erased,
     everything,
     mentioning,
+    plant,
     ref_of,
     ticket_of,
     worked_off,
@@ -255,3 +256,22 @@ def test_a_receipt_proves_nothing_of_another_tenant(account: AwsAccount) -> None
     for action in ("verify", "retry"):
         answer = ask({"action": action, "tenant_id": "northwind2", "receipt": receipt})
         assert answer["error"]["field"] == "receipt"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_nights_files_and_archived_memories_under_a_delete_marker_go_too(account: AwsAccount, whole: bool) -> None:
+    """An object of a versioned bucket that expires gets a marker, and its versions go a day later."""
+    plant(account, ALICE, "alice", MARK)
+    s3, bucket = account.client("s3"), account.settings.archive_bucket
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert {key.split("/")[0] for key in keys} == {"archive", "lifecycle"}
+    for key in keys:
+        s3.delete_object(Bucket=bucket, Key=key)
+    if whole:
+        asked = ask({"action": "request", "whole_tenant": True})
+        worked_off(ticket_of(asked))
+        receipt = ask({"action": "status", "erasure_id": asked["erasure_id"]})["receipt"]
+    else:
+        receipt, _ = erased()
+    assert receipt["receipt"]["decision"] == "erased"
+    assert "Versions" not in s3.list_object_versions(Bucket=bucket)

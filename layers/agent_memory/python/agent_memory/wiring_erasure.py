@@ -206,7 +206,11 @@ class ErasureServices:
         }
 
     def _night_files(self) -> Sequence[str]:
-        return self.own.night_files.keys(LIFECYCLE_PREFIX)
+        """The names of nights' files, of those too that expired and lie under a delete marker for a day more."""
+        from agent_memory.aws.object_versions import ObjectVersions
+
+        found = ObjectVersions(self.sessions.own_client("s3"), bucket=self.own.settings.archive_bucket)
+        return sorted({version.key for version in found.all(LIFECYCLE_PREFIX)})
 
     def _published(self, tenant_id: str) -> Callable[[str, str], bool]:
         facts = self._tenant(tenant_id).facts
