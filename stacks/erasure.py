@@ -107,7 +107,9 @@ class ErasureStack(cdk.Stack):
         names = self._deployment.names
         archive = names.bucket_arn(names.archive_bucket)
         function.may(
-            "s3:ListBucket", on=[archive], when={"StringLike": {"s3:prefix": [f"{contract.LIFECYCLE_PREFIX}*"]}}
+            "s3:ListBucketVersions",
+            on=[archive],
+            when={"StringLike": {"s3:prefix": [f"{contract.LIFECYCLE_PREFIX}*"]}},
         )
         function.may_keep_registry("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query", kinds=REGISTRY)
         function.may_keep_registry("dynamodb:GetItem", kinds=(contract.REGISTRY_LIFECYCLE,))

@@ -237,7 +237,21 @@ class LifecycleStack(cdk.Stack):
             alarms.when_any(name, _counted(name, by="lifecycle_report"), meaning=meaning)
         crossed = _counted(contract.CROSS_TENANT_RESULTS, by="quality_check")
         alarms.when_any("CrossTenantQualityCheck", crossed, meaning=FOREIGN)
+        self._say_what_nobody_redrives(alarms)
         self._say_when_it_does_not_run(alarms)
+
+    def _say_what_nobody_redrives(self, alarms: Alarms) -> None:
+        """Measured once in a night."""
+        waiting = cloudwatch.Metric(
+            namespace=contract.METRICS_NAMESPACE,
+            metric_name=contract.OLDEST_PARKED_RUN_DAYS,
+            dimensions_map={"service": "flag_procedures"},
+            statistic=cloudwatch.Stats.MAXIMUM,
+            period=cdk.Duration.days(1),
+        )
+        days = self._deployment.parked_alarm_days
+        meaning = f"A run has been parked for {days} days, and is given up after parkedDays: agent-memory parked list"
+        alarms.when_any("RunParkedForLong", waiting, meaning=meaning, threshold=days)
 
     def _say_when_it_does_not_run(self, alarms: Alarms) -> None:
         started = self._machine.machine.metric_started(period=cdk.Duration.days(1), statistic=cloudwatch.Stats.SUM)

@@ -149,6 +149,13 @@ def knowledge_base_is_named_whole(d: "Deployment") -> None:
         raise DeploymentError("knowledgeBaseId, dataSourceId", shown, "must be given together, or neither")
 
 
+def episode_index_is_built(d: "Deployment") -> None:
+    # Neither the table's index nor a search by it exists; a deployment that asks for them must not run without.
+    if d.episode_index != "exact":
+        rule = "must be exact: the vector index over episodes is not built; raise maxEpisodesPerAgent for busy agents"
+        raise DeploymentError("episodeIndex", d.episode_index, rule)
+
+
 def unread_days(d: "Deployment") -> float:
     """Days after which a memory that nobody reads falls below the threshold."""
     if d.decay_calibration == "exact":
@@ -169,6 +176,11 @@ def warnings(d: "Deployment") -> list[str]:
         found.append(
             f"memoryTtlDays {d.memory_ttl_days} ends before an unread memory decays ({unread_days(d):.1f} days): "
             "expiry, not relevance, decides"
+        )
+    if d.parked_alarm_days >= d.parked_days:
+        found.append(
+            f"parkedAlarmDays {d.parked_alarm_days} is not below parkedDays {d.parked_days}: "
+            "a parked run is given up before the alarm"
         )
     if d.env == "prod" and not d.alarm_email:
         found.append("alarmEmail is not set: subscribe somebody to the alarms topic by hand")

@@ -347,5 +347,6 @@ RULES: Final[tuple[Callable[[Deployment], None], ...]] = (
     rules.messages_fit_the_ceiling,
     rules.removal_shares_are_ordered,
     rules.knowledge_base_is_named_whole,
+    rules.episode_index_is_built,
     agentcore_rules.memories_can_be_kept,
 )

@@ -1,7 +1,9 @@
-"""flag_procedures: procedures that fail or that nobody uses any more go to the reviewers' queue, tenant by tenant."""
+"""flag_procedures: procedures that fail or that nobody uses any more go to the reviewers' queue, tenant by tenant; and
+how long the oldest parked run has been waiting for somebody is measured."""
 
 from typing import Any
 
+from agent_memory import contract
 from agent_memory.domain import audit
 from agent_memory.domain.lifecycle import NightTicket
 from agent_memory.domain.procedure_flagging import flag_procedures
@@ -16,6 +18,8 @@ ENOUGH_MS = 30_000
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     own, ticket = merge_services(), NightTicket.model_validate(event["ticket"])
     doors = own.flag_doors(lambda: context.get_remaining_time_in_millis() < ENOUGH_MS)
+    if ticket.work is None:
+        metrics.add_metric(name=contract.OLDEST_PARKED_RUN_DAYS, unit="None", value=own.oldest_parked_days())
     done, results = flag_procedures(ticket, doors)
     for result in results:
         for line in audit.acted(result, night=ticket.run.run_id, at=own.own.now()):

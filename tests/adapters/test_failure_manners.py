@@ -9,9 +9,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from agent_memory.client import AgentMemory
+from agent_memory.client import INLINE_BYTES, AgentMemory
 from agent_memory.domain.errors import AccessRefusedError, RefusedInputError, RetryableError
-from agent_memory.spool import Spool
+from agent_memory.spool import MAX_DENIALS, Spool
 from support.stand_in import StandIn, a_stand_in
 
 WORDS = "the customer's own words"
@@ -39,7 +39,10 @@ def unreachable() -> AbstractContextManager[object]:
 
 
 def test_a_recall_from_nowhere_is_empty_says_why_and_warns(world: StandIn) -> None:
-    with unreachable(), pytest.warns(RuntimeWarning, match="memory was not recalled: ssm.*could not reach"):
+    with (
+        unreachable(),
+        pytest.warns(RuntimeWarning, match="memory was not recalled: unreachable: ssm.*could not reach"),
+    ):
         found = gardener().recall(WORDS)
     assert (found.context, found.degraded[0].tier, found.nothing_relevant) == ("", "all", False)
 
@@ -53,7 +56,7 @@ def test_a_memory_that_is_slow_is_given_up_in_time(world: StandIn) -> None:
 
     world.answer = slowly
     started = time.monotonic()
-    with pytest.warns(RuntimeWarning, match=r"did not answer within 0\.2 s"):
+    with pytest.warns(RuntimeWarning, match=r"timeout: memory did not answer within 0\.2 s"):
         found = gardener(timeout_seconds=0.2).recall(WORDS)
     assert time.monotonic() - started < 0.8
     assert found.context == ""
@@ -61,11 +64,25 @@ def test_a_memory_that_is_slow_is_given_up_in_time(world: StandIn) -> None:
 
 def test_a_refusal_is_named_by_its_action_and_raised_to_those_who_want_it_raised(world: StandIn) -> None:
     world.refused_actions = {"PutEvents"}
-    with pytest.warns(RuntimeWarning, match=r"events:PutEvents.*refused"):
+    with pytest.warns(RuntimeWarning, match=r"denied: events:PutEvents.*refused"):
         done = gardener().end_run("r-1", messages=SPOKEN)
     assert (done.sent, done.spooled) == (False, False)
     with pytest.raises(AccessRefusedError):
         gardener(strict=True).end_run("r-1", messages=SPOKEN)
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [("ThrottlingException", "throttled"), ("InternalException", ""), ("AccessDeniedException", "denied")],
+)
+def test_a_bus_that_does_not_take_a_run_is_named_by_its_own_word(
+    world: StandIn, monkeypatch: pytest.MonkeyPatch, code: str, word: str
+) -> None:
+    monkeypatch.setattr("agent_memory.deployment.time.sleep", lambda _: None)
+    world.failures_of_put = [code] * 5
+    with pytest.warns(RuntimeWarning, match="not handed over"):
+        done = gardener().end_run("r-1", messages=SPOKEN)
+    assert str(done.reason).startswith(f"{word}: events:PutEvents" if word else "events:PutEvents")
 
 
 def test_what_nobody_foresaw_does_not_reach_the_agent_either(world: StandIn) -> None:
@@ -93,6 +110,23 @@ def test_a_strict_agent_is_told_and_its_run_is_kept_all_the_same(world: StandIn,
     with unreachable(), pytest.raises(RetryableError):
         gardener(spool=spool, strict=True).end_run("r-1", messages=SPOKEN)
     assert len(spool.runs("meadow")) == 1
+
+
+def test_runs_that_are_denied_hold_up_no_other_and_are_set_aside_aloud(world: StandIn, spool: Spool) -> None:
+    large = [{"role": "user", "content": "x" * (INLINE_BYTES + 1)}]
+    runs = {f"large-{number}": large for number in range(4)} | {"small": SPOKEN}
+    with unreachable(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert all(gardener(spool=spool).end_run(run_id, messages=runs[run_id]).spooled for run_id in runs)
+    world.refused_actions = {"PutObject"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(2 * MAX_DENIALS):
+            assert gardener(spool=spool).end_run(f"next-{number}", messages=SPOKEN).sent
+    assert "small" in [detail["run_id"] for detail in world.details]
+    assert sum("spooled runs of meadow: 1 set aside" in str(one.message) for one in caught) >= 1
+    assert {run.run_id for run in spool.runs("meadow")} == {f"large-{number}" for number in range(4)}
+    assert all("s3:PutObject" in str(run.reason) for run in spool.runs("meadow"))
 
 
 def test_another_tenants_waiting_runs_do_not_go_along(world: StandIn, spool: Spool) -> None:

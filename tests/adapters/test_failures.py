@@ -2,6 +2,7 @@
 
 import pytest
 from agent_memory.aws.failures import translating
+from agent_memory.domain.deadlines import reason_of
 from agent_memory.domain.errors import (
     AccessRefusedError,
     AgentMemoryError,
@@ -47,6 +48,29 @@ def raised(error: BotoCoreError | ClientError, busy: type[RetryableError] = Stor
 def test_what_may_work_later_is_busy(error: BotoCoreError | ClientError) -> None:
     assert type(raised(error)) is StoreBusyError
     assert type(raised(error, ModelBusyError)) is ModelBusyError
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (client_error("ThrottlingException"), "throttled"),
+        (client_error("SlowDown", 503), "throttled"),
+        (client_error("ServiceQuotaExceededException"), "throttled"),
+        (client_error("ServiceUnavailable", 503), "unreachable"),
+        (EndpointConnectionError(endpoint_url="x"), "unreachable"),
+        (ConnectTimeoutError(endpoint_url="x"), "unreachable"),
+        (ReadTimeoutError(endpoint_url="x"), "timeout"),
+        (client_error("ModelTimeoutException"), "timeout"),
+        (client_error("InternalServerException", 500), "error"),
+        (client_error("NeverHeardOf", 502), "error"),
+        (client_error("ExpiredTokenException"), "denied"),
+        (client_error("AccessDeniedException"), "denied"),
+        (client_error("ValidationException"), "error"),
+    ],
+)
+def test_why_a_service_gave_nothing_is_named_truly(error: BotoCoreError | ClientError, why: str) -> None:
+    assert reason_of(raised(error, ModelBusyError)) == why
+    assert reason_of(raised(error)) == why
 
 
 @pytest.mark.parametrize(

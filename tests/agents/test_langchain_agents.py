@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,10 +248,12 @@ def test_streams_show_the_agents_own_words_and_nothing_of_memorys(world: StandIn
     )
     agent = create_agent(model, [], middleware=[remembers])
     long = {"messages": [*a_talk(31)[:-1], HumanMessage("How is it?", id="last")]}
-    shown = [(meta["langgraph_node"], chunk) for chunk, meta in agent.stream(long, stream_mode="messages")]
+    with pytest.warns(RuntimeWarning, match="not distilled"):
+        shown = [(meta["langgraph_node"], chunk) for chunk, meta in agent.stream(long, stream_mode="messages")]
     assert "".join(str(chunk.content) for _, chunk in shown) == "All is well."
     assert {node for node, _ in shown} == {"model"}
-    updates = list(agent.stream(long, stream_mode="updates"))
+    with pytest.warns(RuntimeWarning, match="not distilled"):
+        updates = list(agent.stream(long, stream_mode="updates"))
     assert [next(iter(update)) for update in updates] == [
         "MemoryMiddleware.before_agent",
         "MemoryMiddleware.before_model",
@@ -455,11 +459,47 @@ def test_a_model_that_takes_no_forced_tool_distils_by_json(world: StandIn, refus
     assert '"task_summary"' in str(own.sent[0][0].content)
 
 
-@pytest.mark.parametrize("reply", ["I would rather not.", RuntimeError("gone"), ""])
-def test_a_run_whose_own_model_can_not_distil_is_handed_over_without_artifacts(world: StandIn, reply: Any) -> None:
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [("I would rather not.", "not_json"), (RuntimeError("gone"), "not_asked_RuntimeError"), ("", "empty")],
+)
+def test_a_run_whose_own_model_can_not_distil_is_handed_over_without_artifacts(
+    world: StandIn, reply: Any, reason: str
+) -> None:
     remembers = MemoryMiddleware(gardener(), distil_with=ScriptedChat(script=[reply]))
-    create_agent(ScriptedChat(script=["Done."]), [], middleware=[remembers]).invoke(said("Water the fern"))
+    with pytest.warns(RuntimeWarning, match=f"not distilled here: unusable model answer: {reason}"):
+        create_agent(ScriptedChat(script=["Done."]), [], middleware=[remembers]).invoke(said("Water the fern"))
     assert "artifacts" not in world.details[0]
+
+
+@pytest.mark.parametrize("hangs_in", ["bind_tools", "invoke"])
+def test_a_model_that_hangs_when_it_should_distil_does_not_hold_the_run(world: StandIn, hangs_in: str) -> None:
+    let_go = threading.Event()
+
+    class Hanging(ScriptedChat):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            return let_go.wait(30) if hangs_in == "bind_tools" else self
+
+        def invoke(self, *_: Any, **__: Any) -> Any:
+            let_go.wait(30)
+
+    remembers = MemoryMiddleware(gardener(), distil_with=Hanging(script=[""]), distil_seconds=0.2)
+    began = time.monotonic()
+    try:
+        with pytest.warns(RuntimeWarning, match=r"not distilled here: the model did not answer within 0\.2 s"):
+            create_agent(ScriptedChat(script=["Done."]), [], middleware=[remembers]).invoke(said("Water the fern"))
+    finally:
+        let_go.set()
+    assert time.monotonic() - began < 15
+    assert "artifacts" not in world.details[0]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), True, "60", None])
+def test_a_time_limit_that_is_none_is_refused_when_the_agent_is_built(seconds: Any) -> None:
+    with pytest.raises(RefusedInputError, match="distil_seconds"):
+        MemoryMiddleware(gardener(), distil_seconds=seconds)
+    with pytest.raises(RefusedInputError, match="timeout_seconds"):
+        WorkingMemory(timeout_seconds=seconds)
 
 
 def test_five_hundred_messages_come_in_at_once(world: StandIn) -> None:

@@ -12,6 +12,7 @@ from agent_memory.strands import MemoryHooks
 from strands import Agent, ToolContext, tool
 from strands.models.model import Model
 from strands.session.file_session_manager import FileSessionManager
+from support.agents import an_item
 from support.stand_in import StandIn, a_stand_in
 
 CONTEXT = "<memory of ferns>"
@@ -204,3 +205,72 @@ def test_a_stream_is_the_same_with_memory_and_without(world: StandIn) -> None:
 
     plain = Agent(model=ScriptedModel("Moved."), callback_handler=None)
     assert kinds(an_agent(ScriptedModel("Moved."))) == kinds(plain)
+
+
+EPISODE, FACT, PROCEDURE = "gardener/r-0a1b2c", "f-3d4e5f", "p-77aa88"
+
+
+def offering(world: StandIn) -> None:
+    """Let memory offer one item of each tier."""
+    items = [an_item(EPISODE), an_item(FACT, "semantic"), an_item(PROCEDURE, "procedural")]
+    world.answer = lambda _: {"context": CONTEXT, "context_id": "c-9", "items": items}
+
+
+def test_what_the_agent_names_was_used_and_the_procedure_did_as_the_run_did(world: StandIn) -> None:
+    offering(world)
+    script = {"look_up": {"plant": f"as in {FACT}"}}, "As r-0a1b2c did, I moved them."
+    an_agent(ScriptedModel(*script), memory={"outcome": "COMPLETED"})("Move the ferns")
+    (detail,) = world.details
+    assert detail["memory"] == {"context_id": "c-9", "used": [EPISODE, FACT]}
+    assert detail["procedure"] == {"procedure_id": PROCEDURE, "succeeded": True}
+
+
+@pytest.mark.parametrize(("outcome", "succeeded"), [("FAILED", False), ("PARTIAL", None), (None, None)])
+def test_a_procedure_that_was_offered_is_reported_whatever_came_of_it(
+    world: StandIn, outcome: str | None, succeeded: bool | None
+) -> None:
+    offering(world)
+    an_agent(ScriptedModel("Done."), memory={"outcome": outcome})("Move the ferns")
+    (detail,) = world.details
+    assert (detail["memory"]["used"], detail["procedure"].get("succeeded")) == ([], succeeded)
+    assert detail["procedure"]["procedure_id"] == PROCEDURE
+
+
+def test_what_the_agent_itself_says_of_a_procedure_counts_more_than_the_runs_end(world: StandIn) -> None:
+    @tool
+    def rate_procedure(procedure_id: str, succeeded: bool) -> str:
+        """Rate."""
+        return "Noted."
+
+    offering(world)
+    script = {"rate_procedure": {"procedure_id": PROCEDURE, "succeeded": False}}, "Done."
+    agent = an_agent(ScriptedModel(*script), memory={"outcome": "COMPLETED"})
+    agent.tool_registry.register_tool(rate_procedure)
+    agent("Move the ferns")
+    assert world.details[0]["procedure"] == {"procedure_id": PROCEDURE, "succeeded": False}
+
+
+def test_what_was_offered_survives_an_interrupt_in_another_process(world: StandIn, tmp_path: Path) -> None:
+    def opened(model: Model) -> Agent:
+        session = FileSessionManager("s-1", storage_dir=str(tmp_path))
+        return an_agent(model, session_manager=session, agent_id="a", memory={"outcome": "COMPLETED"})
+
+    offering(world)
+    paused = opened(ScriptedModel({"ask_a_person": {"question": "Now?"}}))("Move the ferns")
+    answer = {"interruptResponse": {"interruptId": paused.interrupts[0].id, "response": "yes"}}
+    opened(ScriptedModel(f"Moved, see {FACT}."))([answer])
+    (detail,) = world.details
+    assert (detail["memory"]["used"], detail["procedure"]["procedure_id"]) == ([FACT], PROCEDURE)
+
+
+def test_the_program_may_say_what_was_used_and_its_mistakes_do_not_cost_the_run(world: StandIn) -> None:
+    offering(world)
+
+    def fail(*_: object) -> list[str]:
+        raise KeyError("secret")
+
+    an_agent(ScriptedModel("Done."), memory={"used": lambda offered, messages: offered[:1]})("Move the ferns")
+    for options in ({"used": fail}, {"used": lambda *_: "f-1"}, {"outcome": fail}):
+        with pytest.warns(RuntimeWarning, match="could not be told"):
+            an_agent(ScriptedModel("Done."), memory=options)("Move the ferns")
+    assert [detail["memory"]["used"] for detail in world.details] == [[EPISODE], [], [], []]

@@ -56,6 +56,14 @@ def test_what_waits_is_listed_sent_and_gone(spool: Spool, world: StandIn, capsys
     assert [report["sent"] for report in answered(capsys, "spool", "send")] == [0, 0]
 
 
+def test_a_spool_that_nobody_ever_filled_names_those_that_were(
+    spool: Spool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.keep(a_detail("r-1"))
+    assert command.run(["spool", "list", "--env", "tset"]) == 0
+    assert "nothing ever waited for 'tset' there; runs waited for test" in capsys.readouterr().err
+
+
 def test_runs_that_could_not_be_sent_stay_and_the_exit_code_says_so(
     spool: Spool, world: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:

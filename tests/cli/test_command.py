@@ -10,6 +10,7 @@ from agent_memory.cli.screen import printable
 from support.stand_in import StandIn, a_stand_in
 
 WHO = ("--tenant", "meadow", "--agent", "gardener")
+WHOSE = {"tenant_id": "meadow", "agent_id": "gardener"}
 
 
 @pytest.fixture
@@ -107,6 +108,42 @@ def test_a_refusal_by_iam_says_where_the_actions_are_listed(world: StandIn, caps
     assert "Who may do what" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("nowhere", "check the name"), ("prod", "cdk deploy -c env=prod --all"), ("staging", "env=staging")],
+)
+def test_a_deployment_that_is_not_there_is_refused_with_those_that_are(
+    world: StandIn, capsys: pytest.CaptureFixture[str], name: str, advice: str
+) -> None:
+    assert run("recall", "Water", *WHO, "--env", name) == 4
+    said = capsys.readouterr().err
+    assert f"no agent-memory deployment called {name!r}" in said
+    assert advice in said
+    assert "There is test: name one with --env" in said
+    assert ("cdk deploy" in said) == (name != "nowhere")
+
+
+def test_the_laptops_deployment_is_named_where_it_was_started(
+    world: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_project(tmp_path / "project", env="AWS_ACCESS_KEY_ID=local\n")
+    monkeypatch.setenv("AGENT_MEMORY_HOME", str(tmp_path / "project"))
+    assert run("recall", "Water", *WHO, "--env", "prd") == 4
+    assert "There is test, local" in capsys.readouterr().err
+    world.refused_actions = {"GetParametersByPath"}
+    assert run("recall", "Water", *WHO, "--env=prd") == 4
+    assert "'prd' was asked for; on this laptop there is `local`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a b", "../prod", "pr/od", "x" * 200])
+def test_a_name_that_no_deployment_can_have_is_wrong_usage(
+    world: StandIn, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    for words in (("recall", "Water", *WHO), ("spool", "list")):
+        assert run(*words, "--env", name) == 2
+        assert "--env must be" in capsys.readouterr().err
+
+
 def test_memory_that_could_not_be_read_is_a_failure_and_not_an_empty_answer(
     world: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,13 +195,66 @@ def test_emit_refuses_one_run_id_for_several_runs(world: StandIn, tmp_path: Path
     assert world.entries == []
 
 
+SECRET_WORDS = "what the customer said"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "rule"),
+    [
+        ({"transcript": None}, "transcript", "is missing"),
+        ({"transcript": SECRET_WORDS}, "transcript", "must be an object with messages or s3_uri, not text"),
+        ({"transcript": [SECRET_WORDS]}, "transcript", "not a list of 1"),
+        ({"transcript": {}}, "transcript", "must hold messages or s3_uri"),
+        ({"transcript": {"messages": SECRET_WORDS}}, "transcript.messages", "must be a list, not text"),
+        ({"transcript": {"messages": None}}, "transcript.messages", "not null"),
+        ({"transcript": {"messages": []}}, "transcript.messages", "at least one"),
+        ({"transcript": {"messages": [{"role": "user"}, 7]}}, "transcript.messages[1]", "not a number"),
+        ({"transcript": {"messages": [{"said": SECRET_WORDS}]}}, "transcript.messages[0]", "who spoke"),
+        ({"transcript": {"messages": [["a", "b", "c"]]}}, "transcript.messages[0]", "not a list of 3"),
+        ({"transcript": {"messages": [{"role": 1}]}}, "transcript.messages[0].role", "must be text"),
+        ({"transcript": {"messages": [{"role": "user", "content": 7}]}}, "transcript.messages[0].content", "a number"),
+        ({"transcript": {"messages": [{"role": "user"}], "s3_uri": "s3://b/k"}}, "transcript", "not both"),
+        ({"ended_at": "yesterday"}, "ended_at", "ISO 8601"),
+        ({"schema_version": 2}, "schema_version", "must be 1"),
+        ({"task_type": "a@b"}, "task_type", "must be"),
+    ],
+)
+def test_emit_says_what_can_not_be_read_of_a_run_before_it_sends_anything(
+    world: StandIn,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+    field: str,
+    rule: str,
+) -> None:
+    ids = {"tenant_id": "meadow", "agent_id": "gardener"}
+    good = {**ids, "run_id": "r-1", "transcript": {"messages": [{"role": "user", "content": SECRET_WORDS}]}}
+    (tmp_path / "runs.json").write_text(json.dumps([good, {**good, "run_id": "r-2", **changes}]))
+    assert run("emit", "runs.json", "--env", "test") == 2
+    said = capsys.readouterr().err
+    assert f"run 2 of 2: {field} " in said
+    assert rule in said
+    assert "nothing was sent" in said
+    assert SECRET_WORDS not in said
+    assert world.entries == []
+
+
+@pytest.mark.parametrize(
+    "message", [SECRET_WORDS, ["human", SECRET_WORDS], {"type": "human", "data": {"content": "x"}}, {"role": "user"}]
+)
+def test_emit_takes_every_shape_of_a_message_that_memory_reads(world: StandIn, tmp_path: Path, message: object) -> None:
+    ids = {"tenant_id": "meadow", "agent_id": "gardener", "run_id": "r-1"}
+    (tmp_path / "run.json").write_text(json.dumps({**ids, "transcript": {"messages": [message]}}))
+    assert run("emit", "run.json", "--env", "test") == 0
+
+
 @pytest.mark.parametrize(
     "bad", [{"run_id": "a#b"}, {"tenant_id": "registry"}, {"agent_id": None}, {"run_id": ""}, {"tenant_id": 7}]
 )
 def test_emit_sends_nothing_of_a_file_in_which_one_run_has_no_valid_ids(
     world: StandIn, tmp_path: Path, bad: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = {"tenant_id": "meadow", "agent_id": "gardener", "run_id": "r-1"}
+    good = {**WHOSE, "run_id": "r-1", "transcript": {"messages": [{"role": "user"}]}}
     (tmp_path / "three.jsonl").write_text("\n".join(json.dumps(d) for d in (good, {**good, **bad}, good)))
     assert run("emit", "three.jsonl", "--env", "test") == 2
     assert f"run 2 of 3: {next(iter(bad))}" in capsys.readouterr().err
@@ -174,7 +264,7 @@ def test_emit_sends_nothing_of_a_file_in_which_one_run_has_no_valid_ids(
 def test_emit_sends_the_others_and_names_the_run_that_can_not_go(
     world: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = {"tenant_id": "meadow", "agent_id": "gardener", "run_id": "r-1"}
+    good = {**WHOSE, "run_id": "r-1", "transcript": {"messages": [{"role": "user"}]}}
     heavy = {**good, "run_id": "r-2", "task": "x" * 1_100_000}
     (tmp_path / "three.jsonl").write_text("\n".join(json.dumps(d) for d in (good, heavy, {**good, "run_id": "r-3"})))
     assert run("emit", "three.jsonl", "--env", "test", "-o", "json") == 1

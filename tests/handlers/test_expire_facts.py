@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from agent_memory.domain.archive import Lease, Snapshot
 from agent_memory.domain.fact_review import ReviewDoors, retire
 from agent_memory.domain.facts import FactState
 from agent_memory.domain.keys import result_key, slice_key
@@ -270,3 +271,34 @@ def test_a_removal_that_broke_off_half_way_is_finished_the_next_night(
     client.delete_item(TableName=table, Key={name: said[name] for name in ("domain_key", "fact_id")})
     assert night(account, fact_id) == {fact_id: "expired"}
     assert [row["fact_id"]["S"] for row in account.facts()] == ["~head"]
+
+
+@pytest.mark.parametrize("entry", ["u-1", "*"])
+@pytest.mark.parametrize("leased", [True, False])
+def test_an_erasure_between_the_look_at_tombstones_and_the_write_keeps_the_person_away(
+    account: AwsAccount, tenant: TenantServices, entry: str, leased: bool
+) -> None:
+    for number in range(3):
+        said_by(tenant, SAYING, f"r-{number}", user_ref=f"u-{number}")
+    (fact,) = facts_of(tenant)
+    shelf = tenant.fact_shelf(account.services.dirty)
+    snapshot = shelf.snapshot((DOMAIN, fact.fact_id))
+    assert snapshot is not None
+    assert shelf.remove(snapshot) == "removed"
+    looked = shelf._erased
+
+    def erased_meanwhile(seen: Snapshot) -> set[str]:
+        found = looked(seen)
+        account.erase(TENANT, entry, before=LATER)
+        return found
+
+    shelf._erased = erased_meanwhile  # type: ignore[method-assign]  # somebody is faster
+    lease = Lease(at=LATER, kept_until=LATER + DAY, expires_at=LATER + 4 * DAY) if leased else None
+    word = shelf.put_back(snapshot, lease)
+    if entry == "*":
+        assert (word, facts_of(tenant)) == ("erased", [])
+    else:
+        assert word == "restored"
+        (back,) = facts_of(tenant)
+        assert (back.users, back.state) == ({"u-0", "u-2"}, FactState.OBSERVED)
+    assert not any("u-1" in str(row.get("user_ref")) for row in account.facts())

@@ -11,7 +11,7 @@ from agent_memory.domain.lifecycle import NightTicket, SliceResult
 from agent_memory.domain.procedure_flagging import FlagDoors, Flagged, flag_procedures
 from agent_memory.domain.procedure_transitions import reject
 from support.aws import AwsAccount, an_aws_account
-from support.builders import DAY, NOW, TENANT, LambdaContext
+from support.builders import DAY, NOW, TENANT, LambdaContext, a_parked_run
 from support.nights import NIGHT, HeldFiles, a_night, a_ticket
 from support.procedures import PERSON, a_procedure, an_approved, stored
 
@@ -30,6 +30,9 @@ class HeldFlags:
         if self.error:
             raise self.error
         return [Flagged(task_type=t, procedure_id=p, decision="flagged", reason=r) for t, p, r in self.found]
+
+    def give_back(self, run_id: str, *, withdrawn_at: int, now: int) -> Sequence[Flagged]:
+        return []
 
 
 def flagged(
@@ -111,3 +114,20 @@ def test_a_night_withdraws_what_nobody_used_and_leaves_what_a_person_rejected_al
         used.procedure_id: "approved",
         refused.procedure_id: "rejected",
     }
+
+
+def test_how_long_the_oldest_parked_run_waits_is_measured_over_all_tenants(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.services.now = lambda: NOW  # type: ignore[method-assign]  # the builders' clock
+    waits = {"acme": ((2, 28), (31, -1)), "northwind": ((9, 21), (1, 29)), "contoso": ()}
+    for tenant_id, parked in waits.items():
+        account.services.registry.note(tenant_id, now=NOW)
+        for since, left in parked:
+            run = a_parked_run(
+                tenant_id=tenant_id, run_id=f"r-{since}", parked_at=NOW - since * DAY, expires_at=NOW + left * DAY
+            )
+            account.services.tenant(tenant_id).ledger.park(run)
+    capsys.readouterr()
+    handler({"action": "flag", "ticket": a_ticket().model_dump(mode="json")}, LambdaContext())
+    assert '"OldestParkedRunDays":[9.0]' in capsys.readouterr().out

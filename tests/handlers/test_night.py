@@ -487,7 +487,9 @@ def test_rewriting_that_stopped_at_a_date_that_is_past_goes_on_from_what_is_not_
     with patch("lambdas.decay.handler.night_services", lambda: services):
         assert how_it_ended(a_night_passes(account)) == "completed"
     # DynamoDB refuses a query that begins before its own range; the emulators do not.
-    assert [(shard, after) for source, shard, begin, after in asked if begin] == [("1", None)]
+    begun = [(source, shard, after) for source, shard, begin, after in asked if begin]
+    assert begun[0] == ("episodes", "1", None)
+    assert [source for source, *_ in begun[1:]] == ["facts", "facts"]
 
 
 def test_what_can_not_be_read_is_archived_as_it_lies_before_ttl_takes_it(account: AwsAccount) -> None:

@@ -62,6 +62,13 @@ def test_the_machine_lists_slices_runs_children_of_its_own_and_calls_somebody_an
     }
 
 
+def test_somebody_hears_of_a_parked_run_that_nobody_redrives() -> None:
+    alarms = [alarm["Properties"] for alarm in resources(room(), "AWS::CloudWatch::Alarm").values()]
+    [waits] = [alarm for alarm in alarms if alarm["MetricName"] == "OldestParkedRunDays"]
+    assert (waits["Threshold"], waits["Statistic"], waits["Period"]) == (7, "Maximum", 86_400)
+    assert waits["Dimensions"] == [{"Name": "service", "Value": "flag_procedures"}]
+
+
 def test_somebody_hears_of_a_night_that_fails_ends_late_is_stopped_or_does_not_come() -> None:
     alarms = [alarm["Properties"] for alarm in resources(room(), "AWS::CloudWatch::Alarm").values()]
     of_the_machine = {alarm["MetricName"]: alarm for alarm in alarms if alarm["Namespace"] == "AWS/States"}

@@ -232,3 +232,14 @@ def test_nothing_expires_before_a_night_could_archive_it() -> None:
     with pytest.raises(DeploymentError, match="archiveBeforeExpiryHours"):
         a_deployment(archiveBeforeExpiryHours=23)
     assert a_deployment(archiveBeforeExpiryHours=24).archive_before_expiry_hours == 24
+
+
+def test_a_vector_index_over_episodes_is_refused_because_it_is_not_built() -> None:
+    with pytest.raises(DeploymentError, match=r"^episodeIndex: must be exact: .* is not built"):
+        a_deployment(episodeIndex="vector")
+
+
+def test_an_alarm_that_comes_after_the_parked_run_is_given_up_is_warned_of() -> None:
+    [warning] = a_deployment(parkedDays=5).warnings()
+    assert warning.startswith("parkedAlarmDays 7 is not below parkedDays 5")
+    assert a_deployment(parkedDays=5, parkedAlarmDays=2).warnings() == []

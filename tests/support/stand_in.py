@@ -59,6 +59,8 @@ class StandIn:
 
     def _parameters(self, body: dict[str, Any]) -> dict[str, Any]:
         root = f"/agent-memory/{self.environment}/"
+        if body["Path"] == "/agent-memory/":
+            return {"Parameters": [{"Name": f"{root}bus", "Type": "String", "Value": "x"}]}
         names = sorted(self.names) if body["Path"] == root else []
         start = int(body.get("NextToken", "0"))
         page = [{"Name": root + n, "Type": "String", "Value": self.names[n]} for n in names[start : start + PAGE]]
@@ -88,6 +90,10 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             self._send(status, json.dumps(answer).encode())
 
         def do_PUT(self) -> None:
+            if "PutObject" in stand_in.refused_actions:
+                self._body()
+                self._send(403, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+                return
             stand_in.objects[unquote(self.path.split("?")[0]).lstrip("/")] = self._body()
             self._send(200, b"", {"ETag": '"x"'})
 

@@ -38,10 +38,14 @@ WORK: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def a_whole_night(
-    account: AwsAccount, *answers: Said | Exception, execution: str = "e-1", **tasks: Any
+    account: AwsAccount,
+    *answers: Said | Exception,
+    execution: str = "e-1",
+    model: ScriptedModel | None = None,
+    **tasks: Any,
 ) -> tuple[Walk, ScriptedModel]:
-    """Walk a night with a model that gives *answers* (the last one again and again)."""
-    model = ScriptedModel(*(answers or (an_answer(),)))
+    """Walk a night with *model*, or one that gives *answers* (the last one again and again)."""
+    model = model or ScriptedModel(*(answers or (an_answer(),)))
     before = vars(account.services).get("summariser")
     vars(account.services)["summariser"] = model
     try:

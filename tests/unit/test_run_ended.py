@@ -231,3 +231,15 @@ def test_a_refused_event_is_kept_as_long_as_a_queue_can_hold_it(character: str) 
         message = message_of(found)
         assert len(message.encode()) <= 1_048_576
         assert re.fullmatch(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*", message)
+
+
+def test_one_name_in_two_forms_is_one_user_and_look_alikes_are_not() -> None:
+    assert parsed(user_id="Zoe\u0308").user_id == parsed(user_id="Zo\u00eb").user_id == "Zo\u00eb"
+    alikes = ("a", "\uff41", "A", "\u0430", "\u00e1", "\ufb01", "fi", "\u2460", "1")
+    assert len({parsed(user_id=alike).user_id for alike in alikes}) == len(alikes)
+
+
+def test_a_user_id_is_measured_as_it_is_composed() -> None:
+    assert parsed(user_id="e\u0301" * 256).user_id == "\u00e9" * 256
+    with pytest.raises(RefusedInputError):
+        parsed(user_id="e\u0301" * 257)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from agent_memory.domain.errors import AccessRefusedError, AgentMemoryError, RefusedInputError, RetryableError
-from agent_memory.spool import DAY_SECONDS, Spool, SpoolFullError
+from agent_memory.spool import DAY_SECONDS, MAX_DENIALS, Spool, SpoolFullError
 
 WORDS = "the customer's own words"
 
@@ -133,7 +133,9 @@ def test_what_is_too_old_goes_and_is_counted(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "test", max_days=2, clock=lambda: now[0])
     os.utime(spool.keep(a_detail("r-old")), (now[0], now[0]))
     now[0] += 2 * DAY_SECONDS + 1
-    os.utime(spool.keep(a_detail("r-new", task="x")), (now[0], now[0]))
+    with pytest.warns(RuntimeWarning, match="1 run.* of meadow waited too long"):
+        kept = spool.keep(a_detail("r-new", task="x"))
+    os.utime(kept, (now[0], now[0]))
     sent: list[dict[str, object]] = []
     spool.send("meadow", sent.append)
     assert [detail["run_id"] for detail in sent] == ["r-new"]
@@ -208,3 +210,51 @@ def test_a_run_that_is_denied_does_not_hold_up_the_others(spool: Spool) -> None:
     report = spool.send("meadow", send)
     assert (sorted(map(str, sent)), report.waiting) == (["r-1", "r-2"], 1)
     assert report.reason == "s3:PutObject was refused"
+
+
+def aged(spool: Spool, *run_ids: str) -> None:
+    """Keep runs, the first the oldest."""
+    for place, run_id in enumerate(run_ids):
+        file = spool.keep(a_detail(run_id))
+        os.utime(file, (file.stat().st_mtime - 600 + place,) * 2)
+
+
+@pytest.mark.parametrize("error", [AccessRefusedError("s3:PutObject was refused"), RetryableError("late")])
+def test_the_oldest_runs_that_fail_do_not_hold_up_those_behind_them(spool: Spool, error: Exception) -> None:
+    aged(spool, "bad-1", "bad-2", "bad-3", "good-1", "good-2", "good-3")
+    sent: list[object] = []
+
+    def send(detail: dict[str, object]) -> None:
+        if str(detail["run_id"]).startswith("bad"):
+            raise error
+        sent.append(detail["run_id"])
+
+    for _ in range(5):
+        spool.send("meadow", send, limit=3)
+    assert sent == ["good-1", "good-2", "good-3"]
+    assert len(spool.runs("meadow")) == 3
+
+
+def test_a_run_that_is_denied_again_and_again_is_set_aside_with_its_reason_and_comes_back_when_asked(
+    spool: Spool,
+) -> None:
+    aged(spool, "r-large")
+    denied = refuse(AccessRefusedError("s3:PutObject was refused"))
+    reports = [spool.send("meadow", denied, limit=3) for _ in range(MAX_DENIALS)]  # type: ignore[arg-type]
+    assert [(report.set_aside, report.waiting) for report in reports] == [(0, 1)] * (MAX_DENIALS - 1) + [(1, 0)]
+    assert "1 set aside" in str(reports[-1].notice("meadow"))
+    (aside,) = spool.runs("meadow")
+    assert aside.reason == f"s3:PutObject was refused; tried {MAX_DENIALS} times while other runs were taken"
+    assert spool.send("meadow", denied, limit=3, again=True).set_aside == 0  # type: ignore[arg-type]
+    (waits,) = spool.runs("meadow")
+    assert (waits.reason, waits.tries, waits.last_failure) == (None, 1, "s3:PutObject was refused")
+    assert spool.send("meadow", lambda _: None).sent == 1
+    assert [file.name for file in next(spool.folder.glob("meadow-*")).rglob("*.tries")] == []
+
+
+def test_where_nothing_gets_through_no_run_is_set_aside(spool: Spool) -> None:
+    aged(spool, "r-1", "r-2")
+    for _ in range(MAX_DENIALS + 1):
+        report = spool.send("meadow", refuse(AccessRefusedError("events:PutEvents was refused")))  # type: ignore[arg-type]
+    assert (report.set_aside, report.waiting, report.notice("meadow")) == (0, 2, None)
+    assert [run.last_failure for run in spool.runs("meadow")] == ["events:PutEvents was refused"] * 2

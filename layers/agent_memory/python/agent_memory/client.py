@@ -10,7 +10,6 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 """
 
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
@@ -22,7 +21,7 @@ from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem
 from agent_memory.client_reads import ReportedReads, reads_detail, send_reads
 from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
 from agent_memory.deployment import Deployment
-from agent_memory.domain.deadlines import started
+from agent_memory.domain.deadlines import patience, reason_of, started
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Outcome
@@ -74,7 +73,7 @@ class AgentMemory:
         self.agent_id = identifier(agent_id, "agent_id")
         self.strict = strict
         self._deployment = deployment or Deployment(environment, timeout_seconds=timeout_seconds)
-        self._timeout_seconds = _patience(self._deployment.timeout_seconds)
+        self._timeout_seconds = patience(self._deployment.timeout_seconds, "timeout_seconds")
         self._spool = spool_of(spool, self._deployment.environment)
         if on_unsent is not None and not callable(on_unsent):
             raise RefusedInputError("on_unsent", "must be a function of the detail and the reason")
@@ -286,12 +285,15 @@ class AgentMemory:
             return
         spool, deployment = self._spool, self._deployment
         try:
-            _within(
+            report = _within(
                 self._timeout_seconds * HANDOVER_PATIENCE,
                 lambda: spool.send(self.tenant_id, lambda detail: hand_over(deployment, detail), limit=SENT_ALONG),
             )
         except Exception as error:
             warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
+            return
+        if notice := report.notice(self.tenant_id):
+            warnings.warn(notice, RuntimeWarning, stacklevel=4)
 
 
 def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
@@ -324,15 +326,13 @@ def _within(seconds: float, work: Callable[[], Result]) -> Result:
     try:
         return started(work).result(timeout=seconds)
     except LateError:
-        raise RetryableError(f"memory did not answer within {seconds:g} s") from None
+        raise RetryableError(f"memory did not answer within {seconds:g} s", why="timeout") from None
 
 
 def _reason(error: Exception) -> str:
-    """Ours say what happened and what to do; of others the kind alone, because their words may quote content."""
-    return str(error) if isinstance(error, AgentMemoryError) else f"unexpected {type(error).__name__}"
-
-
-def _patience(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < threading.TIMEOUT_MAX:
-        raise RefusedInputError("timeout_seconds", "must be a number of seconds above 0")
-    return float(seconds)
+    """Ours say what happened and what to do, behind the word for it where there is one; of others the kind alone,
+    because their words may quote content."""
+    if not isinstance(error, AgentMemoryError):
+        return f"unexpected {type(error).__name__}"
+    word = reason_of(error)
+    return str(error) if word == "error" else f"{word}: {error}"

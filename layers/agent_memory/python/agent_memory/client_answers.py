@@ -20,7 +20,8 @@ class RecalledItem(Model):
 
 
 class Degraded(Model):
-    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered.
+    """One part of a recall that gave nothing, and why. *tier* is `all` when not even the function answered. *reason*
+    begins with the word for it: `denied`, `throttled`, `timeout` (slow), `unreachable`, ...
 
     Example: `if any(one.tier == "episodic" for one in recalled.degraded): metrics.increment("no memory")`
     """
@@ -53,6 +54,14 @@ class Recall(Model):
     timings: Mapping[str, object] = {}
     explanation: tuple[Mapping[str, object], ...] = ()
     prefetched: bool = False
+
+    @property
+    def procedure_id(self) -> str | None:
+        """The procedure among the items; there is one at most.
+
+        Example: `memory.end_run("run-1", messages=messages, procedure_id=recalled.procedure_id, ...)`
+        """
+        return next((item.id for item in self.items if item.tier == "procedural"), None)
 
 
 class Handover(Model):

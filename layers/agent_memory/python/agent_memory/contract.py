@@ -75,7 +75,7 @@ KNOWLEDGE_PREFIX: Final = "semantic-memory/"
 # "lifecycle/<run>/".
 ARCHIVE_PREFIX: Final = "archive/"
 LIFECYCLE_PREFIX: Final = "lifecycle/"
-# Below a night and, for results, `done` or `progress`; the tenant follows.
+# Below a night and, for what came of them, `done`, `progress` or `changed`; the tenant follows.
 NIGHT_ROOMS: Final = ("look", "plan", "expire", "merge", "prune", "facts", "rollback", "procedures", "quality")
 
 # Bucket of receipts: receipts of erasures lie under "receipts/<tenant>/", what the work needs under "work/<tenant>/".
@@ -173,6 +173,7 @@ INGESTION_DOCUMENTS_FAILED: Final = "IngestionDocumentsFailed"
 QUALITY_GATES_FAILED: Final = "QualityGatesFailed"
 QUALITY_GATES_FAILED_BEFORE: Final = "QualityGatesFailedBefore"
 QUALITY_GATES_NOT_RUN: Final = "QualityGatesNotRun"
+OLDEST_PARKED_RUN_DAYS: Final = "OldestParkedRunDays"
 OLDEST_PENDING_FACT_SECONDS: Final = "OldestPendingFactSeconds"
 ERASURES_PARTIAL: Final = "ErasuresPartial"
 TENANT_TAG: Final = "tenant_id"

@@ -1,4 +1,7 @@
-"""The composition root of those outside: agents and operators, who know it by name and use their own credentials."""
+"""The composition root of those outside: agents and operators, who know it by name and use their own credentials.
+
+What only operators need is imported when they ask for it: an agent, and a command's help, must start fast.
+"""
 
 import time
 from collections.abc import Mapping
@@ -7,11 +10,6 @@ from typing import TYPE_CHECKING
 
 from agent_memory.domain.errors import ConfigurationError
 from agent_memory.domain.json_text import read_json
-from agent_memory.settings import settings_from_json
-from agent_memory.wiring import Services
-from agent_memory.wiring_agentcore import AgentCoreServices, over_agentcore
-from agent_memory.wiring_merging import MergeServices
-from agent_memory.wiring_night import AGENTCORE
 
 if TYPE_CHECKING:
     from agent_memory.aws.erasure_function import ErasureFunction
@@ -20,7 +18,9 @@ if TYPE_CHECKING:
     from agent_memory.aws.remote import ClientEvents, Clients, Recalls, SsmDirectory, TranscriptUploads
     from agent_memory.aws.reviews import Reviews
     from agent_memory.aws.signed_url import SignedUrl
-
+    from agent_memory.wiring import Services
+    from agent_memory.wiring_agentcore import AgentCoreServices
+    from agent_memory.wiring_merging import MergeServices
 
 JUDGE_SECONDS = 300.0
 DESK_SECONDS = 910.0
@@ -136,21 +136,40 @@ class Deployment:
         return DeadLetters(self.clients.get("sqs"), url=url, home=home)
 
     @cached_property
-    def services(self) -> Services:
+    def services(self) -> "Services":
         """What the functions of this deployment see, for operators: built from their stored settings."""
+        from agent_memory.settings import settings_from_json
+        from agent_memory.wiring import Services
+
         settings = settings_from_json(self.directory.name("operator-settings"), self.environment)
-        return Services(over_agentcore(settings) if self.backend == AGENTCORE else settings)
+        if self._is_over_agentcore:
+            from agent_memory.wiring_agentcore import over_agentcore
+
+            settings = over_agentcore(settings)
+        return Services(settings)
+
+    @property
+    def _is_over_agentcore(self) -> bool:
+        from agent_memory.wiring_night import AGENTCORE
+
+        return self.backend == AGENTCORE
 
     @cached_property
-    def night(self) -> MergeServices:
+    def night(self) -> "MergeServices":
         """What the functions of the night see, for operators."""
-        if self.backend == AGENTCORE:
+        if self._is_over_agentcore:
+            from agent_memory.wiring_agentcore import AgentCoreServices
+
             return AgentCoreServices(self.services)
+        from agent_memory.wiring_merging import MergeServices
+
         return MergeServices(self.services)
 
     @property
-    def agentcore(self) -> AgentCoreServices:
+    def agentcore(self) -> "AgentCoreServices":
         """What the functions of the night over AgentCore see. Raises ConfigurationError: no memory is named."""
+        from agent_memory.wiring_agentcore import AgentCoreServices
+
         own = AgentCoreServices(self.services)
         if not own.memories:
             raise ConfigurationError(

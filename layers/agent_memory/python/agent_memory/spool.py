@@ -5,12 +5,12 @@ Files hold raw transcripts and users' ids: folders are 0700, files 0600. A run a
 never sees half of it; two processes may keep and send at once, and what both send counts once in memory.
 """
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +24,21 @@ from agent_memory.domain.errors import (
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import identifier, tenant_identifier
 from agent_memory.domain.models import Model
-
-try:
-    import fcntl
-except ImportError:  # Windows: two senders may then send the same run, which counts once
-    fcntl = None  # type: ignore[assignment]
+from agent_memory.spool_files import (
+    age_and_name,
+    digest,
+    files_below,
+    forget_notes,
+    locked,
+    reason_file,
+    reason_of,
+    runs_in,
+    size_of,
+    tries_and_age,
+    tries_file,
+    tries_of,
+    written,
+)
 
 MAX_BYTES: Final = 200_000_000
 MAX_DAYS: Final = 7.0
@@ -38,6 +48,8 @@ SET_ASIDE: Final = "set-aside"
 ABANDONED_SECONDS: Final = 3_600
 # What has nothing to do with the run itself.
 MENDABLE = (RetryableError, AccessRefusedError, ConfigurationError)
+# So often may a run be denied while others get through; then it is the run that is denied, not the machine.
+MAX_DENIALS: Final = 5
 Send = Callable[[dict[str, object]], object]
 
 
@@ -46,7 +58,8 @@ class SpoolFullError(AgentMemoryError):
 
 
 class SpooledRun(Model):
-    """One run that waits. *kept_at*: epoch seconds. *reason*: why it was set aside, None while it waits."""
+    """One run that waits. *kept_at*: epoch seconds. *reason*: why it was set aside, None while it waits. *tries*: how
+    often it was tried in vain, *last_failure* why the last time."""
 
     tenant_id: str
     agent_id: str
@@ -55,6 +68,8 @@ class SpooledRun(Model):
     size: int
     path: Path
     reason: str | None = None
+    tries: int = 0
+    last_failure: str | None = None
 
 
 class SpoolReport(Model):
@@ -65,6 +80,14 @@ class SpoolReport(Model):
     expired: int = 0
     waiting: int = 0
     reason: str | None = None
+
+    def notice(self, tenant_id: str) -> str | None:
+        """What somebody must know of it: runs that nobody sends any more. None when there are none."""
+        lost = [f"{self.set_aside} set aside"] if self.set_aside else []
+        lost += [f"{self.expired} too old and gone"] if self.expired else []
+        if not lost:
+            return None
+        return f"spooled runs of {tenant_id}: {', '.join(lost)}; `agent-memory spool list` shows each with its reason"
 
 
 def default_folder() -> Path:
@@ -100,24 +123,27 @@ class Spool:
         run = f"{identifier(detail.get('agent_id'), 'agent_id')}#{identifier(detail.get('run_id'), 'run_id')}"
         content = json.dumps(detail, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
         place = self._opened(tenant_id)
-        name = f"{_digest(run.encode())}-{_digest(content)}.json"
-        with _locked(place / ".writing"):
+        name = f"{digest(run.encode())}-{digest(content)}.json"
+        with locked(place / ".writing"):
             known = place / name
             if known.exists():
                 return known
-            self._expire(place)
-            if sum(_size(file) for file in _files(place)) + len(content) > self._max_bytes:
+            gone = self._expire(place)
+            if sum(size_of(file) for file in files_below(place)) + len(content) > self._max_bytes:
                 raise SpoolFullError(
                     f"the spool of tenant {tenant_id} holds its {self._max_bytes} bytes: "
                     "`agent-memory spool send` empties it, `agent-memory spool drop` gives runs up"
                 )
-            return _written(place, name, content)
+            kept = written(place, name, content)
+        if gone:
+            warnings.warn(f"{gone} run(s) of {tenant_id} waited too long in the spool and are gone", RuntimeWarning, 2)
+        return kept
 
     def runs(self, tenant_id: str) -> list[SpooledRun]:
         """The runs of a tenant, oldest first, those that were set aside last."""
         place = self._place(tenant_id)
-        waiting = sorted(place.glob("*.json"), key=_age_and_name)
-        aside = sorted((place / SET_ASIDE).glob("*.json"), key=_age_and_name)
+        waiting = sorted(place.glob("*.json"), key=age_and_name)
+        aside = sorted((place / SET_ASIDE).glob("*.json"), key=age_and_name)
         found = [self._described(file, tenant_id) for file in (*waiting, *aside)]
         return [run for run in found if run is not None]
 
@@ -131,25 +157,32 @@ class Spool:
                     found.append(tenant_id)
         return found
 
+    def others(self) -> list[str]:
+        """The other environments that runs have waited for beside this one's folder."""
+        beside = self.folder.parent
+        found = sorted(place.name for place in beside.iterdir() if place.is_dir()) if beside.is_dir() else []
+        return [name for name in found if name != self.folder.name]
+
     def send(self, tenant_id: str, send: Send, *, limit: int | None = None, again: bool = False) -> SpoolReport:
         """Send the waiting runs of one tenant, oldest first; another sender at work means that there is nothing to do.
 
         A run that *send* will never take is set aside, so that it can't hold up the others; *again* brings those back
-        first. What a later try may mend is kept: no way through ends the sending, no permission only that run's.
+        first. What a later try may mend is kept: no way through ends the sending, no permission only that run's, and
+        those that were tried in vain stand behind the others. *limit*: so many go along with a handover that worked. A
+        run that is denied again and again while others get through is set aside as well.
         """
         place = self._place(tenant_id)
         if not place.is_dir():
             return SpoolReport()
-        with _locked(place / ".sending", wait=False) as mine:
+        with locked(place / ".sending", wait=False) as mine:
             if not mine:
-                return SpoolReport(waiting=len(_waiting(place)), reason="another process is sending")
+                return SpoolReport(waiting=len(runs_in(place)), reason="another process is sending")
             expired = self._expire(place)
-            for file in _waiting(place / SET_ASIDE) if again else ():
+            for file in runs_in(place / SET_ASIDE) if again else ():
                 file.rename(place / file.name)
-                _reason_file(file).unlink(missing_ok=True)
-            counts = {"sent": 0, "set_aside": 0}
-            reason = None
-            for file in sorted(_waiting(place), key=_age_and_name)[:limit]:
+                forget_notes(file)
+            counts, denied, reason = {"sent": 0, "set_aside": 0}, list[tuple[Path, str]](), None
+            for file in sorted(runs_in(place), key=tries_and_age)[:limit]:
                 try:
                     counts[_sent(file, tenant_id, send)] += 1
                 except FileNotFoundError:
@@ -158,8 +191,12 @@ class Spool:
                     reason = str(error)
                     # Large runs take a permission of their own, so one that is denied says nothing of the next.
                     if not isinstance(error, AccessRefusedError):
+                        _tried(file, reason)
                         break
-            return SpoolReport(**counts, expired=expired, waiting=len(_waiting(place)), reason=reason)
+                    denied.append((file, reason))
+            through = bool(counts["sent"]) or limit is not None
+            counts["set_aside"] += sum(_denied(file, reason, through) for file, reason in denied)
+            return SpoolReport(**counts, expired=expired, waiting=len(runs_in(place)), reason=reason)
 
     def drop(self, run: SpooledRun) -> bool:
         """Give a run up for good. False when it is not there any more."""
@@ -167,13 +204,13 @@ class Spool:
             run.path.unlink()
         except FileNotFoundError:
             return False
-        _reason_file(run.path).unlink(missing_ok=True)
+        forget_notes(run.path)
         return True
 
     def _place(self, tenant_id: str) -> Path:
         # The hash keeps tenants apart on file systems that fold case; `:` is not a file's name everywhere.
         readable = tenant_identifier(tenant_id).replace(":", "_")
-        return self.folder / f"{readable}-{_digest(tenant_id.encode())}"
+        return self.folder / f"{readable}-{digest(tenant_id.encode())}"
 
     def _opened(self, tenant_id: str) -> Path:
         place = self._place(tenant_id)
@@ -182,13 +219,13 @@ class Spool:
             # It may have been made by somebody with another umask.
             folder.chmod(0o700)
         if not (place / ".tenant").exists():
-            _written(place, ".tenant", tenant_id.encode())
+            written(place, ".tenant", tenant_id.encode())
         return place
 
     def _expire(self, place: Path) -> int:
         """Remove what is older than the spool keeps, and halves that dead writers left."""
         now, expired = self._clock(), 0
-        for file in _files(place):
+        for file in files_below(place):
             with suppress(FileNotFoundError):
                 age = now - file.stat().st_mtime
                 if file.suffix == ".part" and age > ABANDONED_SECONDS:
@@ -207,6 +244,7 @@ class Spool:
         except (ValueError, RecursionError):
             detail = {}
         aside = file.parent.name == SET_ASIDE
+        tries, failure = tries_of(file)
         return SpooledRun(
             tenant_id=tenant_id,
             agent_id=str(detail.get("agent_id", "")),
@@ -214,7 +252,9 @@ class Spool:
             kept_at=int(stat.st_mtime),
             size=stat.st_size,
             path=file,
-            reason=_reason_of(file) if aside else None,
+            reason=reason_of(file) if aside else None,
+            tries=tries,
+            last_failure=failure,
         )
 
 
@@ -231,7 +271,29 @@ def _sent(file: Path, tenant_id: str, send: Send) -> str:
         )
         return "set_aside"
     file.unlink(missing_ok=True)
+    forget_notes(file)
     return "sent"
+
+
+def _tried(file: Path, reason: str, by: int = 1) -> int:
+    """Note that *file* was tried in vain, and return how often that was so."""
+    count = tries_of(file)[0] + by
+    with suppress(OSError):  # a disk that is full must not end the sending
+        written(file.parent, tries_file(file).name, f"{count}\n{reason}".encode("utf-8", "replace"))
+    return count
+
+
+def _denied(file: Path, reason: str, others_got_through: bool) -> bool:
+    """Note that a run was denied, and whether that was once too often, so that it was set aside. Where nothing gets
+    through it is not the run that is denied."""
+    tries = _tried(file, reason, by=int(others_got_through))
+    if not others_got_through or tries < MAX_DENIALS:
+        return False
+    try:
+        _set_aside(file, f"{reason}; tried {tries} times while other runs were taken")
+    except FileNotFoundError:
+        return False  # dropped meanwhile
+    return True
 
 
 def _owned(detail: dict[str, object], tenant_id: str) -> dict[str, object]:
@@ -244,7 +306,8 @@ def _set_aside(file: Path, reason: str) -> None:
     aside = file.parent / SET_ASIDE
     aside.mkdir(mode=0o700, exist_ok=True)
     file.rename(aside / file.name)
-    _written(aside, _reason_file(file).name, reason.encode("utf-8", "replace"))
+    forget_notes(file)
+    written(aside, reason_file(file).name, reason.encode("utf-8", "replace"))
 
 
 def _read(file: Path) -> dict[str, object]:
@@ -253,71 +316,6 @@ def _read(file: Path) -> dict[str, object]:
     if not isinstance(detail, dict):
         raise ValueError("not an object")  # noqa: TRY004 - read_json raises ValueError as well
     return detail
-
-
-def _reason_file(file: Path) -> Path:
-    return file.with_suffix(".reason")
-
-
-def _reason_of(file: Path) -> str:
-    with suppress(OSError):
-        return _reason_file(file).read_text(encoding="utf-8", errors="replace")
-    return "unknown"
-
-
-def _written(place: Path, name: str, content: bytes) -> Path:
-    """Write a whole file or none, readable by its owner alone."""
-    part = place / f".{name}.{os.getpid()}.{time.monotonic_ns()}.part"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(place / name)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    return place / name
-
-
-@contextmanager
-def _locked(file: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold *file*'s lock; False when somebody else does and *wait* is not wanted. A dead holder's lock is free."""
-    with file.open("ab") as stream:
-        file.chmod(0o600)
-        if fcntl is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except OSError:
-                yield False
-                return
-        yield True
-
-
-def _waiting(place: Path) -> list[Path]:
-    return list(place.glob("*.json"))
-
-
-def _files(place: Path) -> list[Path]:
-    kept = [file for file in place.rglob("*") if file.suffix in (".json", ".reason")]
-    return [*kept, *place.rglob(".*.part")]
-
-
-def _size(file: Path) -> int:
-    with suppress(FileNotFoundError):
-        return file.stat().st_size
-    return 0
-
-
-def _age_and_name(file: Path) -> tuple[float, str]:
-    with suppress(FileNotFoundError):
-        return file.stat().st_mtime, file.name
-    return 0.0, file.name
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:24]
 
 
 def spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:

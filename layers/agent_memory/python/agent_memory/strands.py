@@ -8,8 +8,9 @@ agent = Agent(model=model, tools=tools, hooks=[MemoryHooks(AgentMemory("acme", "
 import asyncio
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from strands.agent import Agent, AgentResult
@@ -25,8 +26,10 @@ from strands.types.content import Message, SystemContentBlock
 
 from agent_memory.client import AgentMemory, Recall
 from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.memory_use import cited_in, ids_of, procedure_succeeded
 from agent_memory.domain.models import Model, Outcome
 from agent_memory.domain.plain_text import shortened
+from agent_memory.domain.transcript_blocks import Call, Text, pieces_of
 from agent_memory.tools import said_in
 
 __all__ = ["AgentMemory", "MemoryHooks"]
@@ -34,6 +37,8 @@ __all__ = ["AgentMemory", "MemoryHooks"]
 MAX_TASK: Final = 8_000
 FINISHED: Final = ("end_turn", "stop_sequence")
 PAUSED: Final = ("interrupt", "checkpoint")
+Value = TypeVar("Value")
+Used: TypeAlias = Callable[[Sequence[str], Sequence[Message]], Sequence[str]]
 Outcomes: TypeAlias = Outcome | str | Callable[[AgentResult | None], Outcome | str | None] | None
 
 
@@ -44,6 +49,8 @@ class StoredRun(Model):
     task: str = ""
     context: str = ""
     context_id: str | None = None
+    item_ids: tuple[str, ...] = ()
+    procedure_id: str | None = None
     first: str | None = None
 
 
@@ -61,9 +68,10 @@ class MemoryHooks(HookProvider):
 
     The system prompt is as it was when the invocation is over. A run that is interrupted goes on when it is resumed:
     it recalls once and ends once. *outcome*: a value, or a function of the agent's result (None when it raised);
-    without it a run that raised is FAILED, one that was stopped PARTIAL, and of others the distiller judges. *recall*:
-    further options of `AgentMemory.recall`, such as the context_id of a prefetch. Memory never breaks a run: what goes
-    wrong is a RuntimeWarning.
+    without it a run that raised is FAILED, one that was stopped PARTIAL, and of others the distiller judges. *used*:
+    which of the recalled ids a run used, a function of them and its messages; those that the agent names by their id,
+    when it is not given. *recall*: further options of `AgentMemory.recall`, such as the context_id of a prefetch.
+    Memory never breaks a run: what goes wrong is a RuntimeWarning.
 
     Example: `Agent(model=model, hooks=[MemoryHooks(memory, domain="customs")])`
     """
@@ -76,11 +84,13 @@ class MemoryHooks(HookProvider):
         domain: str | None = None,
         user_id: str | None = None,
         outcome: Outcomes = None,
+        used: Used | None = None,
         recall: Mapping[str, Any] | None = None,
     ) -> None:
         self._memory = memory
         self._about: Mapping[str, Any] = {"task_type": task_type, "domain": domain, "user_id": user_id}
         self._outcome = outcome
+        self._used = used or _cited
         self._recall = dict(recall or {})
         self._key = f"agent_memory/{memory.tenant_id}/{memory.agent_id}"
         self._running: WeakKeyDictionary[Agent, _Running] = WeakKeyDictionary()
@@ -114,7 +124,14 @@ class MemoryHooks(HookProvider):
                 found = self._memory.recall(task, **self._about, **self._recall)
             except RefusedInputError as refused:
                 self._warn("memory was not recalled", refused)
-        return StoredRun(run_id=f"r-{uuid.uuid4()}", task=task, context=found.context, context_id=found.context_id)
+        return StoredRun(
+            run_id=f"r-{uuid.uuid4()}",
+            task=task,
+            context=found.context,
+            context_id=found.context_id,
+            item_ids=tuple(item.id for item in found.items),
+            procedure_id=found.procedure_id,
+        )
 
     def _resumed(self, agent: Agent) -> _Running | None:
         """The run that another process began and that was interrupted; None when there is none."""
@@ -155,12 +172,28 @@ class MemoryHooks(HookProvider):
 
     def _handed_over(self, running: _Running, result: AgentResult | None) -> None:
         run, said = running.run, list(running.said.values())
+        outcome = self._told(
+            "its outcome could not be told",
+            lambda: self._outcome(result) if callable(self._outcome) else self._outcome or _outcome_of(result),
+        )
+        used = self._told("what it used could not be told", lambda: ids_of(self._used(run.item_ids, said))) or ()
+        succeeded = procedure_succeeded(outcome) if run.procedure_id else None
+        rated: dict[str, Any] = {"procedure_id": run.procedure_id, "procedure_succeeded": succeeded}
+        about: dict[str, Any] = {**self._about, "task": run.task or None, "context_id": run.context_id, "used": used}
+        self._told(
+            "the run was not handed over to memory",
+            lambda: self._memory.end_run(
+                run.run_id, messages=said, outcome=outcome, **about, **(rated | dict(said_in(said)))
+            ),
+        )
+
+    def _told(self, failed: str, work: Callable[[], Value]) -> Value | None:
+        """What *work* gives; None and a warning when it fails: the program's functions are not ours."""
         try:
-            outcome = self._outcome(result) if callable(self._outcome) else self._outcome or _outcome_of(result)
-            about: Mapping[str, Any] = {**self._about, "task": run.task or None, "context_id": run.context_id}
-            self._memory.end_run(run.run_id, messages=said, outcome=outcome, **about, **said_in(said))
-        except Exception as error:  # the outcome's function is not ours, and the run is over
-            self._warn("the run was not handed over to memory", error)
+            return work()
+        except Exception as error:
+            self._warn(failed, error)
+            return None
 
     def _warn(self, what: str, error: Exception) -> None:
         if self._memory.strict:
@@ -173,6 +206,13 @@ def _outcome_of(result: AgentResult | None) -> Outcome | None:
     if result is None:
         return Outcome.FAILED
     return None if result.stop_reason in FINISHED else Outcome.PARTIAL
+
+
+def _cited(item_ids: Sequence[str], messages: Sequence[Message]) -> list[str]:
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    pieces = [piece for content in said for piece in pieces_of(content, Counter())]
+    texts = [piece.text for piece in pieces if isinstance(piece, Text)]
+    return cited_in(item_ids, "\n".join([*texts, *(piece.arguments for piece in pieces if isinstance(piece, Call))]))
 
 
 def _task_in(messages: Sequence[Message]) -> str:

@@ -113,6 +113,7 @@ class Services:
             memory_ttl_days=s.memory_ttl_days,
             failed_retention_days=s.failed_retention_days,
             summary_ttl_days=s.summary_ttl_days,
+            semantic_ttl_days=s.semantic_ttl_days,
             archive_before_expiry_hours=s.archive_before_expiry_hours,
             parked_days=s.parked_days,
             transcript_days=s.transcript_days,

@@ -140,19 +140,7 @@ class ErasureServices:
         return TenantServices(tenant_id, sessions=self.sessions, settings=self.own.settings)
 
     def _facts(self, tenant_id: str) -> "ErasingFacts":
-        from agent_memory.aws.erasing_facts import ErasingFacts
-
-        s = self.own.settings
-        return ErasingFacts(
-            self.sessions.client(tenant_id, "dynamodb"),
-            documents=self._tenant(tenant_id).documents,
-            dirty=self.own.dirty,
-            table=s.facts_table,
-            ledger_table=s.ledger_table,
-            tenant_id=tenant_id,
-            ttl_days=s.semantic_ttl_days,
-            due_shards=s.due_shards,
-        )
+        return self._tenant(tenant_id).reducible_facts(self.own.dirty)
 
     def _rows(self, tenant_id: str) -> dict[str, ErasableStore]:
         from agent_memory.aws.erasing_facts import FactStore
@@ -226,7 +214,11 @@ class ErasureServices:
         }
 
     def _night_files(self) -> Sequence[str]:
-        return self.own.night_files.keys(LIFECYCLE_PREFIX)
+        """The names of nights' files, of those too that expired and lie under a delete marker for a day more."""
+        from agent_memory.aws.object_versions import ObjectVersions
+
+        found = ObjectVersions(self.sessions.own_client("s3"), bucket=self.own.settings.archive_bucket)
+        return sorted({version.key for version in found.all(LIFECYCLE_PREFIX)})
 
     def _published(self, tenant_id: str) -> Callable[[str, str], bool]:
         facts = self._tenant(tenant_id).facts

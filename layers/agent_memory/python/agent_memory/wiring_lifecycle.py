@@ -43,7 +43,7 @@ class NightServices:
 
     @property
     def settings_hash(self) -> str:
-        """Of the settings by which the dates of episodes are made."""
+        """Of the settings by which the dates of episodes and facts are made."""
         return settings_hash(self.own.decay_rules, self.own.retention_rules)
 
     @property
@@ -55,6 +55,7 @@ class NightServices:
             ceiling=s.max_removed_share_ceiling,
             begin=s.blast_radius_from,
             unread_days=self.own.decay_rules.unread_days,
+            fact_days=s.semantic_ttl_days,
             summaries=s.lifecycle_limit_hours * SUMMARIES_AN_HOUR,
         )
 
@@ -90,7 +91,7 @@ class NightServices:
 
     def _tenant_doors(self, tenant_id: str) -> TenantDoors:
         tenant = self.own.tenant(tenant_id)
-        return TenantDoors(tenant.agent_notes, tenant.episode_dates)
+        return TenantDoors(tenant.agent_notes, tenant.episode_dates, tenant.fact_counts)
 
     def examine_doors(self, tenant_id: str) -> ExamineDoors:
         """What looking at one tenant's memories touches."""

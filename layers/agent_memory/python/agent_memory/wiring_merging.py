@@ -9,10 +9,12 @@ from agent_memory.domain.lifecycle import LifecycleRun
 from agent_memory.domain.merge_facts import observe
 from agent_memory.domain.merging import MergeDoors, MergeRules
 from agent_memory.domain.models import Episode
+from agent_memory.domain.parking import oldest_days
 from agent_memory.domain.privacy import scrub_texts
 from agent_memory.domain.procedure_flagging import FlagDoors, ProcedureFlags
 from agent_memory.domain.procedure_upkeep import NightlyProcedures
 from agent_memory.domain.restoring import RestoreDoors, RestoreRules
+from agent_memory.domain.unlearning import UnlearnDoors, unlearn
 from agent_memory.wiring import services
 from agent_memory.wiring_lifecycle import NightServices
 
@@ -45,7 +47,16 @@ class MergeServices(NightServices):
         """What bringing memories of one tenant back touches."""
         tenant = self.own.tenant(tenant_id)
         shelf = tenant.fact_shelf(self.own.dirty)
-        return RestoreDoors(self.own.night_files, tenant.archive, tenant.episode_shelf, shelf, late)
+        return RestoreDoors(
+            files=self.own.night_files,
+            archive=tenant.archive,
+            episodes=tenant.episode_shelf,
+            facts=shelf,
+            late=late,
+            changes=tenant.episode_changes,
+            unlearn=partial(self._unlearn, tenant_id),
+            procedures=self.procedure_flags(tenant_id),
+        )
 
     @property
     def restore_rules(self) -> RestoreRules:
@@ -64,11 +75,24 @@ class MergeServices(NightServices):
         """What flagging procedures touches."""
         return FlagDoors(self.own.night_files, self.own.registry.all, self.procedure_flags, late)
 
+    def oldest_parked_days(self) -> float:
+        """Since how many days the longest parked run of any tenant waits."""
+        own = self.own
+        return max(
+            (oldest_days(own.tenant(one).ledger.parked(), now=own.now()) for one in own.registry.all()), default=0
+        )
+
     def procedure_flags(self, tenant_id: str) -> ProcedureFlags:
         """The procedures of a tenant, as the night flags them."""
         own = self.own
         procedures = own.tenant(tenant_id).procedures
         return NightlyProcedures(procedures, own.publish, own.procedure_rules, environment=own.settings.environment)
+
+    def _unlearn(self, tenant_id: str, summary: Episode, sources: Sequence[Episode], now: int) -> Sequence[str]:
+        own, tenant = self.own, self.own.tenant(tenant_id)
+        facts = tenant.reducible_facts(own.dirty)
+        doors = UnlearnDoors(facts, tenant.documents, own.dirty, own.settings, own.rest)
+        return unlearn(summary, sources, doors, now=now)
 
     def _observe(self, tenant_id: str, now: int, summary: Episode, sources: Sequence[Episode]) -> Mapping[str, int]:
         own, tenant = self.own, self.own.tenant(tenant_id)

@@ -9,9 +9,12 @@ if TYPE_CHECKING:
     from agent_memory.aws.agent_notes import DynamoAgentNotes
     from agent_memory.aws.archive import S3Archive
     from agent_memory.aws.claims import S3Claims
+    from agent_memory.aws.episode_changes import DynamoEpisodeChanges
     from agent_memory.aws.episode_dates import DynamoEpisodeDates
     from agent_memory.aws.episode_shelf import DynamoEpisodeShelf
     from agent_memory.aws.episodes import DynamoEpisodes
+    from agent_memory.aws.erasing_facts import ErasingFacts
+    from agent_memory.aws.fact_counts import DynamoFactCounts
     from agent_memory.aws.fact_documents import S3FactDocuments
     from agent_memory.aws.fact_shelf import DynamoFactShelf
     from agent_memory.aws.facts import DynamoFacts
@@ -67,6 +70,20 @@ class TenantServices:
         from agent_memory.aws.archive import S3Archive
 
         return S3Archive(self._client("s3"), bucket=self._settings.archive_bucket, tenant_id=self.tenant_id)
+
+    @cached_property
+    def episode_changes(self) -> "DynamoEpisodeChanges":
+        """The episodes, for a rollback of what a night changed and did not remove."""
+        from agent_memory.aws.episode_changes import DynamoEpisodeChanges
+
+        s = self._settings
+        return DynamoEpisodeChanges(
+            self._client("dynamodb"),
+            table=s.episodes_table,
+            ledger_table=s.ledger_table,
+            tenant_id=self.tenant_id,
+            due_shards=s.due_shards,
+        )
 
     @cached_property
     def episode_dates(self) -> "DynamoEpisodeDates":
@@ -133,21 +150,43 @@ class TenantServices:
             due_shards=s.due_shards,
         )
 
-    def fact_shelf(self, dirty: "DirtyDomains") -> "DynamoFactShelf":
-        """The facts, for functions that remove or bring back; *dirty*: where domains to ingest are noted."""
-        from agent_memory.aws.fact_shelf import DynamoFactShelf
+    @cached_property
+    def fact_counts(self) -> "DynamoFactCounts":
+        """The facts, as the plan of the night counts them."""
+        from agent_memory.aws.fact_counts import DynamoFactCounts
 
         s = self._settings
-        return DynamoFactShelf(
+        return DynamoFactCounts(
             self._client("dynamodb"),
-            documents=self.documents,
-            dirty=dirty,
             table=s.facts_table,
             ledger_table=s.ledger_table,
             tenant_id=self.tenant_id,
             ttl_days=s.semantic_ttl_days,
-            due_shards=s.due_shards,
         )
+
+    def fact_shelf(self, dirty: "DirtyDomains") -> "DynamoFactShelf":
+        """The facts, for functions that remove or bring back; *dirty*: where domains to ingest are noted."""
+        from agent_memory.aws.fact_shelf import DynamoFactShelf
+
+        return DynamoFactShelf(self._client("dynamodb"), **self._of_facts(dirty))
+
+    def reducible_facts(self, dirty: "DirtyDomains") -> "ErasingFacts":
+        """The facts, for functions that take out what some runs said for them."""
+        from agent_memory.aws.erasing_facts import ErasingFacts
+
+        return ErasingFacts(self._client("dynamodb"), **self._of_facts(dirty))
+
+    def _of_facts(self, dirty: "DirtyDomains") -> dict[str, Any]:
+        s = self._settings
+        return {
+            "documents": self.documents,
+            "dirty": dirty,
+            "table": s.facts_table,
+            "ledger_table": s.ledger_table,
+            "tenant_id": self.tenant_id,
+            "ttl_days": s.semantic_ttl_days,
+            "due_shards": s.due_shards,
+        }
 
     @cached_property
     def procedures(self) -> "DynamoProcedures":

@@ -32,7 +32,7 @@ class FactItems:
     def __init__(self, *, tenant_id: str, due_shards: int, ttl_days: int) -> None:
         self._tenant_id = tenant_id
         self.due_shards = due_shards
-        self._ttl_days = ttl_days
+        self.ttl_days = ttl_days
 
     def partition(self, domain: str) -> str:
         if SEPARATOR in domain:
@@ -51,7 +51,7 @@ class FactItems:
         published = marks.published and fact.state in BELIEVED
         gone = marks.gone and fact.state in WITHDRAWN
         pending = awaits_ingestion(fact) or awaits_removal(fact, gone=gone)
-        due = fact.due_at(self._ttl_days)
+        due = fact.due_at(self.ttl_days)
         worded = _worded(fact)
         return item(
             {name: getattr(fact, name) for name in _FACT_FIELDS}

@@ -8,6 +8,7 @@ from agent_memory.aws.fact_items import HEAD
 from agent_memory.aws.facts import DynamoFacts
 from agent_memory.aws.item_codec import Item, attributes, item, names
 from agent_memory.aws.snapshots import item_of, item_text
+from agent_memory.aws.transactions import tombstone_checks
 from agent_memory.contract import (
     DECAYS_AT,
     DUE_SHARD,
@@ -26,6 +27,8 @@ from agent_memory.domain.ports import DirtyDomains
 
 # A transaction takes 100 actions; some are for the fact, the head and the domain.
 ROWS_AT_ONCE = 90
+# Each row may be of another user, for whom there is a condition.
+USERS_AT_ONCE = 45
 ROUNDS = 8
 EVERYBODY = "*"
 
@@ -80,6 +83,16 @@ class DynamoFactShelf(DynamoFacts):
 
         Observations of users of whom anything was erased stay away, and with them the belief in the fact."""
         fact, said = self._archived(snapshot)
+        for _ in range(ROUNDS):
+            word = self._put_unless_erased(snapshot, fact, said, lease)
+            if word is not None:
+                return word
+        raise StoreBusyError("people kept being erased while a fact was brought back")
+
+    def _put_unless_erased(
+        self, snapshot: Snapshot, fact: Item, said: Sequence[Item], lease: Lease | None
+    ) -> PutBack | None:
+        """None: a tombstone came after they were read, so that all has to be decided anew."""
         erased = self._erased(snapshot)
         if EVERYBODY in erased or attributes(fact).get("user_ref") in erased:
             return "erased"
@@ -90,7 +103,7 @@ class DynamoFactShelf(DynamoFacts):
             return self._put_rows(snapshot, fact, said)
         known, _ = self._items.read_all([attributes(fact), *(attributes(row) for row in kept)])
         back = lease or Lease(at=snapshot.since, kept_until=0, expires_at=0)
-        return self._put_fact(known[0], back, complete=len(kept) == len(said))
+        return self._put_fact(known[0], snapshot, back, complete=len(kept) == len(said))
 
     def move(self, place: tuple[str, str], decays_at: int | None) -> bool:
         """Set the date at which a night looks at a fact; None: no night has to. False when the fact is gone."""
@@ -110,32 +123,63 @@ class DynamoFactShelf(DynamoFacts):
             **({"ExpressionAttributeValues": {f":{name}": one for name, one in held.items()}} if held else {}),
         )
 
-    def _put_rows(self, snapshot: Snapshot, fact: Item, said: Sequence[Item]) -> PutBack:
+    def _put_rows(self, snapshot: Snapshot, fact: Item, said: Sequence[Item]) -> PutBack | None:
         put = self._put(self._table, fact, known=None, key=FACTS_PARTITION_KEY)
-        for start in range(0, len(said), ROWS_AT_ONCE):
-            rows = said[start : start + ROWS_AT_ONCE]
-            self._transactions.write([{"Put": {"TableName": self._table, "Item": row}} for row in rows])
-        if any(self._transactions.write([put, self._raised_head(snapshot.place[0])])):
+        for start in range(0, len(said), USERS_AT_ONCE):
+            rows = said[start : start + USERS_AT_ONCE]
+            checks = self._still_there(snapshot, _users(rows))
+            puts = [{"Put": {"TableName": self._table, "Item": row}} for row in rows]
+            if any(self._transactions.write([*checks, *puts])):
+                return None
+        still = self._all_still_there(snapshot, _users(said))
+        if still is None:
+            return None
+        failed = self._transactions.write([*still, put, self._raised_head(snapshot.place[0])])
+        if any(failed[: len(still)]):
+            return None
+        if any(failed):
             return "present"
         self._documents.put_texts(*snapshot.place, snapshot.documents)
         return "restored"
 
-    def _put_fact(self, archived: Fact, lease: Lease, *, complete: bool) -> PutBack:
+    def _put_fact(self, archived: Fact, snapshot: Snapshot, lease: Lease, *, complete: bool) -> PutBack | None:
         self._dirty.note(self._tenant_id, archived.domain, now=lease.at)
         word: PutBack | None = None
-        for _ in range(ROUNDS + len(archived.observations) // ROWS_AT_ONCE):
+        for _ in range(ROUNDS + len(archived.observations) // USERS_AT_ONCE):
             seen = self.domain(archived.domain)
             current = next((one for one in seen.facts if one.fact_id == archived.fact_id), None)
             restored = brought_back(archived, current, seen.facts, lease, complete=complete)
             gone = archived.observations if current is None else missing(archived, current)
-            new = tuple(NewObservation(archived.fact_id, one) for one in gone[:ROWS_AT_ONCE])
-            if self.write(FactWrite(seen=seen, facts=(restored,), observations=new)) != "written":
+            new = tuple(NewObservation(archived.fact_id, one) for one in gone[:USERS_AT_ONCE])
+            checks = self._all_still_there(snapshot, sorted(archived.users))
+            change = FactWrite(seen=seen, facts=(restored,), observations=new)
+            written = "erased" if checks is None else self._write(change, checks)
+            if written == "erased":
+                return None
+            if written != "written":
                 continue
             if word is None:
                 word = "restored" if current is None or current.state is not restored.state or gone else "present"
-            if len(gone) <= ROWS_AT_ONCE:
+            if len(gone) <= USERS_AT_ONCE:
                 return word
         raise StoreBusyError("the facts of a domain kept changing while one was brought back")
+
+    def _all_still_there(self, snapshot: Snapshot, users: Sequence[str]) -> list[Item] | None:
+        """The conditions of a write that speaks for *users*. Those for which it has no room are asked right before;
+        None: one of them was erased."""
+        for start in range(USERS_AT_ONCE, len(users), ROWS_AT_ONCE):
+            if any(self._transactions.write(self._still_there(snapshot, users[start : start + ROWS_AT_ONCE]))):
+                return None
+        return self._still_there(snapshot, users[:USERS_AT_ONCE])
+
+    def _still_there(self, snapshot: Snapshot, users: Sequence[str]) -> list[Item]:
+        """That nobody erased the tenant since, nor ever one of *users*: no date is below zero."""
+        everybody = tombstone_checks(self._ledger_table, self._tenant_id, None, ended_at=snapshot.since)
+        return everybody + [
+            check
+            for user in users
+            for check in tombstone_checks(self._ledger_table, self._tenant_id, user, ended_at=0)[:1]
+        ]
 
     def _rows_of(self, place: tuple[str, str]) -> list[Item]:
         rows = self._rows(place[0], starts_with=place[1])
@@ -190,3 +234,7 @@ class DynamoFactShelf(DynamoFacts):
         if row is None:
             return "gone"
         return "pinned" if row.get("pinned") else "changed"
+
+
+def _users(rows: Sequence[Item]) -> list[str]:
+    return sorted({str(user) for row in rows if (user := attributes(row).get("user_ref"))})

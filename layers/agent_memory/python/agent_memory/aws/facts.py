@@ -81,8 +81,11 @@ class DynamoFacts:
 
     def write(self, change: FactWrite) -> FactsWritten:
         """Write everything of *change* or nothing: `conflict` when the domain is no longer as it was seen."""
+        return self._write(change, self._checks(change.receipt))
+
+    def _write(self, change: FactWrite, checks: Sequence[Item]) -> FactsWritten:
+        """As `write`; *checks*: conditions whose failure means `erased`."""
         seen, receipt = change.seen, change.receipt
-        checks = self._checks(receipt)
         actions = [*checks, self._head(seen), *self._fact_puts(change), *self._observation_puts(change)]
         actions += self._domain_put(seen) if seen.version == 0 else []
         if receipt is not None:

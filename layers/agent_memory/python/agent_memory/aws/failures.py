@@ -9,6 +9,7 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
+    ReadTimeoutError,
     ResponseStreamingError,
 )
 from botocore.exceptions import ConnectionError as SdkConnectionError
@@ -55,6 +56,20 @@ BUSY = frozenset(
         "TransactionInProgressException",
     }
 )
+# Those of BUSY that are no throttling.
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_AWAY = frozenset({"ModelNotReadyException", "ServiceUnavailable", "ServiceUnavailableException"})
+_LATE = frozenset({"ModelTimeoutException", "RequestTimeout", "RequestTimeoutException"})
+_BROKEN = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServerException",
+        "InternalServiceException",
+        "ModelErrorException",
+    }
+)
 REFUSED = frozenset(
     {
         "AccessDenied",
@@ -89,14 +104,23 @@ def translated(
         if code in REFUSED:
             return AccessRefusedError(f"{action} was refused ({code})")
         if code in BUSY or status >= _SERVER_FAULT:
-            return busy(f"{action} failed ({code})")
+            return busy(f"{action} failed ({code})", why=why_busy(code))
         return AgentMemoryError(f"{action} failed ({code})")
     kind = type(error).__name__
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return AccessRefusedError(f"{action} has no credentials ({kind})")
+    if isinstance(error, ReadTimeoutError):
+        return busy(f"{action} was not answered in time ({kind})", why="timeout")
     if isinstance(error, SdkConnectionError | HTTPClientError | ResponseStreamingError):
-        return busy(f"{action} could not reach the service ({kind})")
+        return busy(f"{action} could not reach the service ({kind})", why="unreachable")
     return AgentMemoryError(f"{action} could not be asked for ({kind})")
+
+
+def why_busy(code: str) -> str:
+    """The word for a service's refusal that may pass."""
+    words = ((_EXPIRED, "denied"), (_AWAY, "unreachable"), (_LATE, "timeout"), (_BROKEN, "error"))
+    known = next((word for codes, word in words if code in codes), None)
+    return known or ("throttled" if code in BUSY else "error")
 
 
 @contextmanager

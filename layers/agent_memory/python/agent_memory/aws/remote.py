@@ -13,17 +13,19 @@ from typing import Any, Protocol
 import boto3
 from botocore.config import Config
 
-from agent_memory.aws.failures import REFUSED, translating
+from agent_memory.aws.failures import REFUSED, translating, why_busy
 from agent_memory.aws.signed_url import answer_from
 from agent_memory.contract import CLIENT_SOURCE_PREFIX, PARAMETER_ROOT
 from agent_memory.domain.errors import (
     AccessRefusedError,
     ConfigurationError,
     RetryableError,
+    UnknownDeploymentError,
 )
 from agent_memory.domain.keys import run_prefix
 
 PUT_ATTEMPTS = 5
+DEPLOYABLE = ("dev", "staging", "prod")
 BOOTSTRAP = "the bootstrap function"
 NOT_THIS_TENANT = "NotAuthorizedForSourceException"
 
@@ -80,11 +82,21 @@ class SsmDirectory:
             for page in pages:
                 found |= {p["Name"].removeprefix(root): p["Value"] for p in page["Parameters"]}
         if not found:
-            raise ConfigurationError(
-                f"no agent-memory deployment called {self.environment!r} here (nothing under {root}): deploy it with "
-                f"`cdk deploy -c env={self.environment} --all`, or check AWS_REGION and the account"
+            deploy = f"deploy it with `cdk deploy -c env={self.environment} --all`, or "
+            raise UnknownDeploymentError(
+                self.environment,
+                f"nothing under {root}; {deploy if self.environment in DEPLOYABLE else ''}check the name, AWS_REGION "
+                "and the account",
             )
         return found
+
+    def environments(self) -> list[str]:
+        """The deployments that have names here, for who may read them all."""
+        root = f"{PARAMETER_ROOT}/"
+        with translating(f"ssm:GetParametersByPath on {root}"):
+            pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=root, Recursive=True)
+            names = [p["Name"].removeprefix(root) for page in pages for p in page["Parameters"]]
+        return sorted({name.partition("/")[0] for name in names})
 
     def name(self, parameter: str) -> str:
         """The value of one parameter. Raises ConfigurationError that says where it is missing and what to do."""
@@ -145,7 +157,9 @@ class ClientEvents:
             code = str(result.get("ErrorCode", "Unknown"))
             if code in REFUSED or code == NOT_THIS_TENANT:
                 raise AccessRefusedError(f"events:PutEvents as {self._source} was refused ({code})")
-        raise RetryableError(f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})")
+        raise RetryableError(
+            f"events:PutEvents did not take the event after {PUT_ATTEMPTS} attempts ({code})", why=why_busy(code)
+        )
 
 
 class TranscriptUploads:

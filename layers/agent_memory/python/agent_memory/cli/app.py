@@ -1,32 +1,16 @@
 """The command tree, and the one place where errors become exit codes."""
 
+import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
 from typing import Annotated
 
 import typer
 
 from agent_memory import __version__
-from agent_memory.cli import (
-    agentcore,
-    callers,
-    dead_letters,
-    demo,
-    doctor,
-    emit,
-    episodes,
-    erase,
-    facts,
-    ingestion,
-    lifecycle,
-    local_runtime,
-    mcp,
-    parked,
-    procedures,
-    quarantine,
-    recall,
-    regress,
-    spool,
-)
+from agent_memory.cli.commands import COMMANDS
 from agent_memory.cli.screen import Output, printable
 from agent_memory.cli.session import (
     LOCAL,
@@ -35,6 +19,7 @@ from agent_memory.cli.session import (
     NotFoundError,
     OutputOption,
     default_environment,
+    known_environments,
     local_variables,
     project_folder,
 )
@@ -44,6 +29,7 @@ from agent_memory.domain.errors import (
     ConfigurationError,
     RefusedInputError,
     RetryableError,
+    UnknownDeploymentError,
 )
 
 FAILED, REFUSED, NOT_FOUND, UNREACHABLE = 1, 2, 3, 4
@@ -63,34 +49,8 @@ Exit codes: 0 done; 1 it failed or the result is bad; 2 wrong usage or refused i
 Answers go to stdout, notices to stderr; `--output json` works before and after every subcommand.
 """
 
-app = typer.Typer(
-    name="agent-memory",
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-app.add_typer(local_runtime.app, name="local")
-app.add_typer(episodes.app, name="episodes")
-app.add_typer(facts.app, name="facts")
-app.add_typer(procedures.app, name="procedures")
-app.add_typer(ingestion.app, name="ingestion")
-app.add_typer(parked.app, name="parked")
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(callers.app, name="callers")
-app.add_typer(lifecycle.app, name="lifecycle")
-app.add_typer(erase.app, name="erase")
-app.add_typer(agentcore.app, name="agentcore")
-app.add_typer(regress.app, name="regress")
-app.add_typer(dead_letters.app, name="dead-letters")
-app.add_typer(spool.app, name="spool")
-app.command()(doctor.doctor)
-app.command()(emit.emit)
-app.command()(recall.recall)
-app.command()(recall.prefetch)
-app.command()(demo.demo)
-app.command()(mcp.mcp)
+# Options before the command that take a value.
+VALUED = ("--env", "-e", "--output", "-o")
 
 
 def _version(wanted: bool) -> None:
@@ -99,7 +59,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     ctx: typer.Context,
     env: Env = None,
@@ -112,10 +71,48 @@ def root(
     ctx.obj = {"env": env, "output": output}
 
 
+def tree(words: Sequence[str]) -> typer.Typer:
+    """The command tree for *words*. Only the command that they name is loaded; of the others the help's lines stand
+    there, because each brings its tier's rules along."""
+    app = typer.Typer(
+        name="agent-memory",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(root)
+    wanted = _command_in(words)
+    for name, command in COMMANDS.items():
+        if name != wanted:
+            app.command(name, help=command.summary)(_not_loaded)
+            continue
+        module = import_module(f"agent_memory.cli.{command.module}")
+        group = getattr(module, "app", None)
+        app.command(name)(getattr(module, name)) if group is None else app.add_typer(group, name=name)
+    return app
+
+
+def _command_in(words: Sequence[str]) -> str | None:
+    left = iter(words)
+    for word in left:
+        if word in VALUED:
+            next(left, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def _not_loaded() -> None:
+    raise AssertionError("the command that is run is the one that was loaded")
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(args=arguments, standalone_mode=False, prog_name="agent-memory")
+        code = tree(words)(args=words, standalone_mode=False, prog_name="agent-memory")
     except typer.TyperException as error:
         if error.format_message():
             _say(f"{error.format_message()}\nTry `agent-memory --help`.")
@@ -124,7 +121,7 @@ def run(arguments: list[str] | None = None) -> int:
         _say("stopped")
         return 130
     except AgentMemoryError as error:
-        _say(f"{error}{_hint(error)}")
+        _say(f"{error}{_hint(error, _env_in(words))}")
         return _exit_code(error)
     return code if isinstance(code, int) else 0
 
@@ -139,7 +136,20 @@ def _exit_code(error: AgentMemoryError) -> int:
     return next((code for kind, code in codes if isinstance(error, kind)), FAILED)
 
 
-def _hint(error: AgentMemoryError) -> str:
+def _env_in(words: Sequence[str]) -> str:
+    """The deployment that a command line names, or that it means without."""
+    given = [after for word, after in pairwise(words) if word in ("--env", "-e")]
+    given += [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
+    return given[-1] if given else os.environ.get("AGENT_MEMORY_ENV") or default_environment()
+
+
+def _hint(error: AgentMemoryError, env: str) -> str:
+    if isinstance(error, UnknownDeploymentError):
+        known = known_environments(error.environment)
+        there = f"There is {', '.join(known)}: name one with --env or AGENT_MEMORY_ENV." if known else ""
+        return "\n" + (there or "None can be seen from here; for the laptop's: `agent-memory local up` first.")
+    if isinstance(error, AccessRefusedError | ConfigurationError) and env != LOCAL == default_environment():
+        return f"\n{env!r} was asked for; on this laptop there is `local`: --env local."
     if isinstance(error, RetryableError) and default_environment() == LOCAL:
         return "\nIs the laptop runtime up? `agent-memory local status`, `agent-memory local up`, `agent-memory doctor`"
     if isinstance(error, AccessRefusedError | ConfigurationError) and _could_be_local():
@@ -158,4 +168,4 @@ def _say(text: str) -> None:
     sys.stderr.write(f"agent-memory: {printable(text)}\n")
 
 
-__all__ = ["Output", "app", "run"]
+__all__ = ["Output", "run", "tree"]

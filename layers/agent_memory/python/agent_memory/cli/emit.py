@@ -1,6 +1,7 @@
 """`agent-memory emit`: hands over finished runs from a file and waits until they are memory."""
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_memory.domain.events import RunIds, run_ended
 from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import identifier, tenant_identifier, user_identity
 from agent_memory.domain.models import LedgerRun, Model, RunState
+from agent_memory.domain.transcript_shape import check_transcript
 
 POLL_SECONDS = 0.5
 DONE = {RunState.STORED, RunState.PARKED, RunState.EXPIRED_ON_ARRIVAL, RunState.ERASED}
@@ -53,7 +55,7 @@ def emit(
     Examples: `agent-memory emit run.json --wait`, `cat runs.jsonl | agent-memory emit - --tenant acme`
     """
     details = _overridden(_details(file), {"tenant_id": tenant, "agent_id": agent, "run_id": run})
-    _all_named(details)
+    _all_readable(details)
     session = session_of(ctx, env, output)
     arrivals = deliver(session, details, wait=wait, timeout=timeout)
     session.screen.answer([arrival.model_dump(mode="json") for arrival in arrivals])
@@ -191,15 +193,21 @@ def _details(file: str) -> list[dict[str, object]]:
     return details
 
 
-def _all_named(details: Sequence[Mapping[str, object]]) -> None:
-    """Refuse the file before anything of it is sent when one of its runs has no valid ids."""
+def _all_readable(details: Sequence[Mapping[str, object]]) -> None:
+    """Refuse the file before anything of it is sent when one of its runs would be refused or parked for its shape."""
     for number, detail in enumerate(details, 1):
-        for field in ("tenant_id", "agent_id", "run_id"):
-            try:
-                tenant_identifier(detail.get(field)) if field == "tenant_id" else identifier(detail.get(field), field)
-            except RefusedInputError as error:
-                where = f"run {number} of {len(details)}: {field}" if len(details) > 1 else field
-                raise RefusedInputError(where, f"{error.rule}; nothing was sent") from None
+        try:
+            ids = RunIds(
+                tenant_id=tenant_identifier(detail.get("tenant_id")),
+                agent_id=identifier(detail.get("agent_id"), "agent_id"),
+                run_id=identifier(detail.get("run_id"), "run_id"),
+            )
+            check_transcript(detail)
+            now = int(time.time())
+            run_ended({"detail": detail, "time": now}, ids, now=now)
+        except RefusedInputError as error:
+            where = f"run {number} of {len(details)}: {error.field}" if len(details) > 1 else error.field
+            raise RefusedInputError(where, f"{error.rule}; nothing was sent") from None
 
 
 def _lines(file: str, text: str) -> list[object]:

@@ -1,16 +1,20 @@
 """Which deployment a command speaks to, and how its answer is printed."""
 
 import os
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_memory.cli.screen import Output, Screen
-from agent_memory.deployment import Deployment
 from agent_memory.domain.errors import AgentMemoryError, ConfigurationError
-from agent_memory.wiring_tenant import TenantServices
+from agent_memory.domain.keys import identifier
+
+if TYPE_CHECKING:
+    from agent_memory.deployment import Deployment
+    from agent_memory.wiring_tenant import TenantServices
 
 LOCAL = "local"
 # A profile or a session token of a real account must not travel to the laptop's emulator.
@@ -46,18 +50,20 @@ class Session:
     """One invocation of the command."""
 
     def __init__(self, env: str | None, output: Output | None, *, backend: str = "memory") -> None:
-        self.env = env or default_environment()
+        self.env = identifier(env or default_environment(), "--env")
         self._backend = backend
         self.screen = Screen(output or Output.TABLE)
 
     @cached_property
-    def deployment(self) -> Deployment:
+    def deployment(self) -> "Deployment":
         """The deployment; opened when it is first needed, so that doctor can speak before it is there."""
+        from agent_memory.deployment import Deployment
+
         if self.env == LOCAL:
             use_local()
         return Deployment(self.env, timeout_seconds=30.0, backend=self._backend)
 
-    def tenant(self, tenant_id: str) -> TenantServices:
+    def tenant(self, tenant_id: str) -> "TenantServices":
         """The operator's view of one tenant."""
         return self.deployment.services.tenant(tenant_id)
 
@@ -105,6 +111,17 @@ def default_environment() -> str:
     project = project_folder()
     started = [project / ".local" / name for name in ("env", "ports.json")] if project else []
     return LOCAL if any(file.is_file() for file in started) else "dev"
+
+
+def known_environments(asked: str) -> list[str]:
+    """The deployments that a command could speak to instead of *asked*: those in this account and region, as far as
+    they may be listed, and the laptop's where it was started."""
+    from agent_memory.deployment import Deployment
+
+    found: list[str] = []
+    with suppress(AgentMemoryError):
+        found = Deployment(asked, timeout_seconds=5.0).directory.environments()
+    return found if LOCAL in found or default_environment() != LOCAL else [*found, LOCAL]
 
 
 def use_local() -> None:

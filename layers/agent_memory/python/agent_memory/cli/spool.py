@@ -35,11 +35,24 @@ def list_runs(
     """
     session = session_of(ctx, env, output)
     spool = _spool(session, folder)
+    if not spool.folder.is_dir() and (others := spool.others()):
+        session.screen.notice(f"nothing ever waited for {session.env!r} there; runs waited for {', '.join(others)}")
     runs = [run for name in _tenants(spool, tenant) for run in spool.runs(name)]
     session.screen.answer([run.model_dump(mode="json") for run in runs])
-    rows = [(r.tenant_id, r.agent_id, r.run_id, when(r.kept_at), r.size, _state(r), r.reason) for r in runs]
+    rows = [
+        (r.tenant_id, r.agent_id, r.run_id, when(r.kept_at), r.size, _state(r), r.reason or r.last_failure)
+        for r in runs
+    ]
     session.screen.table(("tenant", "agent", "run", "kept", "bytes", "state", "reason"), rows)
-    session.screen.notice(f"{sum(run.reason is None for run in runs)} waiting in {spool.folder}")
+    aside = sum(run.reason is not None for run in runs)
+    session.screen.notice(
+        f"{len(runs) - aside} waiting in {spool.folder}"
+        + (
+            f", {aside} set aside: `agent-memory spool send --again` tries them, `spool drop` gives them up"
+            if aside
+            else ""
+        )
+    )
 
 
 @app.command()
@@ -110,4 +123,6 @@ def _tenants(spool: Spool, tenant: str | None) -> list[str]:
 
 
 def _state(run: SpooledRun) -> str:
-    return "waiting" if run.reason is None else "set aside"
+    if run.reason is not None:
+        return "set aside"
+    return f"waiting, tried {run.tries} times" if run.tries else "waiting"

@@ -25,6 +25,9 @@ from agent_memory.domain.models import FactScope, Outcome
 from agent_memory.domain.same_fact import Relation
 from agent_memory.domain.screening import screen, trust_of
 
+# Why the gate supersedes a fact; a person who settles it gives another reason.
+NEWER_CONFIRMED = "newer_fact_confirmed"
+
 
 def confirm(
     candidate: Candidate,
@@ -195,7 +198,7 @@ def _settled(
         change(FactState.PROMOTED, "confirmed"), promoted_at=now, ingested_at=None, superseded_by=None, contested_by=()
     )
     others = tuple(
-        rival.moved(change(FactState.SUPERSEDED, "newer_fact_confirmed", fact.fact_id), superseded_by=fact.fact_id)
+        rival.moved(change(FactState.SUPERSEDED, NEWER_CONFIRMED, fact.fact_id), superseded_by=fact.fact_id)
         for rival in opposed
         if rival.state in BELIEVED
     )

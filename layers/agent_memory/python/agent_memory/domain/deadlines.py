@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
-from threading import Thread
+from threading import TIMEOUT_MAX, Thread
 from typing import TypeVar
 
-from agent_memory.domain.errors import AccessRefusedError, RetryableError
+from agent_memory.domain.errors import AccessRefusedError, RefusedInputError, RetryableError
 
 Result = TypeVar("Result")
 
@@ -29,6 +29,13 @@ class Budget:
         return max(0.0, self._seconds * share - (self._clock() - self._started))
 
 
+def patience(seconds: object, field: str) -> float:
+    """How long somebody waits at most. Raises RefusedInputError for what is no time, or for ever."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < TIMEOUT_MAX:
+        raise RefusedInputError(field, "must be a number of seconds above 0")
+    return float(seconds)
+
+
 def started(work: Callable[[], Result]) -> "Future[Result]":
     """Begin *work* in a thread of its own. A daemon: a read that hangs must not keep the process from ending."""
     future: Future[Result] = Future()
@@ -44,12 +51,12 @@ def started(work: Callable[[], Result]) -> "Future[Result]":
 
 
 def reason_of(error: Exception) -> str:
-    """The word for why a read gave nothing: `denied`, `throttled`, `timeout` or `error`."""
+    """The word for why a read gave nothing: `denied`, `throttled`, `timeout`, `unreachable` or `error`."""
     if isinstance(error, AccessRefusedError):
         return "denied"
     if isinstance(error, LateError | TimeoutError):
         return "timeout"
-    return "throttled" if isinstance(error, RetryableError) else "error"
+    return error.why if isinstance(error, RetryableError) else "error"
 
 
 class Reads:

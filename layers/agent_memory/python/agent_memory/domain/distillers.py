@@ -42,6 +42,7 @@ BAD_STOPS = frozenset(
 )
 SLICE_ANSWER_TOKENS = 1_500
 LATE = "late"
+UNUSABLE = "model_answer_"
 # All slices at once would be throttled together, and every one of them asked again.
 PARALLEL_SLICES = 4
 # Shares of the time by which each step must be over; what is left is for the record from the messages alone.
@@ -94,7 +95,7 @@ class ModelDistiller:
         try:
             value = self._answered(run, self._shown(transcript, counts), counts)
         except ModelAnswerError as error:
-            return fallback(run, transcript, counts, f"model_answer_{error.reason}")
+            return fallback(run, transcript, counts, UNUSABLE + error.reason)
         artifacts = read_artifacts(value, transcript, counts)
         artifacts = gated(artifacts, run, transcript, self._min_confidence, counts)
         return distillation_of(run, transcript, artifacts, DistilledBy.MODEL, counts)

@@ -31,8 +31,11 @@ def reduced(
     gate: ConfirmationSettings,
     *,
     now: int,
+    reason: str = ERASED,
 ) -> Reduced | None:
-    """Take out of *fact* what *theirs* picks, and *their_run* out of its history. None: the person has no part."""
+    """Take out of *fact* what *theirs* picks, and *their_run* out of its history. None: the person has no part.
+
+    *reason*: a code for the history."""
     gone = tuple(one for one in fact.observations if theirs(one))
     about = fact.user_ref == user_ref and len(gone) == len(fact.observations)
     kept = tuple(one for one in fact.observations if one not in gone)
@@ -45,14 +48,14 @@ def reduced(
     left = _in_others_words(marked, kept)
     enough = support(kept, distinct_users=gate.require_distinct_users) >= gate.confirmation_threshold
     if fact.state in BELIEVED and not enough:
-        change = FactChange(at=now, state=FactState.OBSERVED, reason=ERASED)
+        change = FactChange(at=now, state=FactState.OBSERVED, reason=reason)
         left = left.moved(change, promoted_at=None, ingested_at=None)
         return Reduced(left, _without_document(marks), gone, unpublish=published)
     if left.content != fact.content:
         if fact.state in BELIEVED:
             # Other words: a new document, and the Knowledge Base has yet to read it.
             state = fact.state if fact.state is FactState.CONTESTED else FactState.PROMOTED
-            change = FactChange(at=now, state=state, reason=ERASED)
+            change = FactChange(at=now, state=state, reason=reason)
             left = left.moved(change, promoted_at=now, ingested_at=None)
         return Reduced(left, _without_document(marks), gone, unpublish=published)
     return Reduced(left, marks, gone, unpublish=False)
@@ -88,7 +91,9 @@ def _in_others_words(fact: Fact, kept: tuple[Observation, ...]) -> Fact:
     )
 
 
-def uncontested(fact: Fact, gone: Collection[str], marks: Mapping[str, StoreMarks], now: int) -> Reduced | None:
+def uncontested(
+    fact: Fact, gone: Collection[str], marks: Mapping[str, StoreMarks], now: int, *, reason: str = ERASED
+) -> Reduced | None:
     """The fact without the contradictions of facts that are gone; None: they did not contradict it."""
     left = tuple(other for other in fact.contested_by if other not in gone)
     if left == fact.contested_by:
@@ -96,5 +101,5 @@ def uncontested(fact: Fact, gone: Collection[str], marks: Mapping[str, StoreMark
     freed = fact.model_copy(update={"contested_by": left})
     if fact.state is FactState.CONTESTED and not left:
         state = FactState.INGESTED if fact.ingested_at is not None else FactState.PROMOTED
-        freed = freed.moved(FactChange(at=now, state=state, reason=ERASED))
+        freed = freed.moved(FactChange(at=now, state=state, reason=reason))
     return Reduced(freed, marks.get(fact.fact_id, StoreMarks()), (), unpublish=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pydantic import ValidationError
+from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.domain.erasure import EVERY_STORE, ErasableStore, Erasure, Swept, Traces
@@ -16,6 +16,11 @@ from agent_memory.domain.models import Model
 from agent_memory.domain.retention import DAY_SECONDS
 
 UNCHANGED = "must be a receipt exactly as agent-memory wrote it: get it again with agent-memory erase status"
+# An erasure must not be able to write who speaks for whom: those rows are the operators' alone.
+CALLERS_STAY = (
+    "which principals operators let speak for the tenant (registry#callers): nothing of the tenant's people; "
+    "agent-memory callers list, then callers revoke ARN --tenant TENANT"
+)
 
 
 class StoreReceipt(Model):
@@ -43,7 +48,8 @@ class Copy(Model):
 
 
 class Receipt(Model):
-    """What came of an erasure. *runs*: salted hashes of the runs, by which they are looked for again."""
+    """What came of an erasure. *runs*: salted hashes of the runs, by which they are looked for again. *kept*: what
+    stays on purpose, and how it goes."""
 
     erasure_id: str
     tenant_id: str
@@ -53,10 +59,17 @@ class Receipt(Model):
     decision: Literal["erased", "partial_failure"]
     stores: tuple[StoreReceipt, ...]
     copies: tuple[Copy, ...]
+    kept: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     partitions: tuple[tuple[str, str], ...] = ()
     schema_version: int = SCHEMA_VERSION
+
+    @model_serializer(mode="wrap")
+    def _as_signed(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without an empty *kept*, which receipts of earlier releases do not have and were signed without."""
+        found: dict[str, Any] = whole(self)
+        return found if self.kept else {name: held for name, held in found.items() if name != "kept"}
 
     @property
     def erasure(self) -> Erasure:
@@ -166,6 +179,7 @@ def composed(
         decision="erased" if clean else "partial_failure",
         stores=stores,
         copies=copies(retained, now=now),
+        kept=(CALLERS_STAY,) if erasure.whole else (),
         runs=tuple(sorted(traces.runs)),
         facts=tuple(sorted(traces.facts)),
         partitions=tuple(sorted(traces.partitions)) if erasure.whole else (),

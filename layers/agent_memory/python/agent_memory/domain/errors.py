@@ -9,6 +9,14 @@ class ConfigurationError(AgentMemoryError):
     """The deployment lacks something or contradicts itself; the message names the setting."""
 
 
+class UnknownDeploymentError(ConfigurationError):
+    """There is no deployment of that name where the caller looks."""
+
+    def __init__(self, environment: str, rule: str) -> None:
+        super().__init__(f"no agent-memory deployment called {environment!r} here: {rule}")
+        self.environment = environment
+
+
 class RefusedInputError(AgentMemoryError):
     """Outside text breaks a rule. *field* and *rule* are safe to log and to show; the value is not kept."""
 
@@ -27,15 +35,26 @@ class UnreadableItemError(AgentMemoryError):
 
 
 class RetryableError(AgentMemoryError):
-    """Worth another try later: throttling, time-outs, a service that is down."""
+    """Worth another try later: throttling, time-outs, a service that is down. *why*: `throttled`, `timeout`,
+    `unreachable`, or `error` for what the service itself got wrong."""
+
+    why = "error"
+
+    def __init__(self, message: str = "", *, why: str | None = None) -> None:
+        super().__init__(message)
+        self.why = why or self.why
 
 
 class ModelBusyError(RetryableError):
     """A model (chat, embedding or detector) throttled, timed out or could not be reached."""
 
+    why = "throttled"
+
 
 class StoreBusyError(RetryableError):
     """A store throttled, timed out or could not be reached."""
+
+    why = "throttled"
 
 
 class AccessRefusedError(AgentMemoryError):

@@ -22,6 +22,7 @@ from agent_memory.domain.lifecycle import (
 )
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
+from agent_memory.domain.night_changes import Changed, Journal, shortened
 from agent_memory.domain.ports import Episodes, Read
 from agent_memory.domain.ranking import near_identical_groups
 
@@ -48,7 +49,8 @@ def examine(
     Raises only what is worth another try."""
     run, holds = ticket.run, doors.notes.holds()
     counts: Counter[str] = Counter()
-    found = [_of_agent(agent, run, doors, rules, holds, counts) for agent in look.agents]
+    journal = Journal(doors.files, run.run_id, "look", look.tenant_id, look.name)
+    found = [_of_agent(agent, run, doors, rules, holds, counts, journal) for agent in look.agents]
     scored = PlanSlice(
         tenant_id=look.tenant_id,
         name=look.name,
@@ -78,13 +80,17 @@ def _of_agent(
     rules: NightRules,
     holds: Collection[str],
     counts: Counter[str],
+    journal: Journal,
 ) -> _Found:
     read = doors.episodes.get_many([(agent.agent_id, run_id) for run_id in agent.run_ids])
     counts.update(looked=len(read), unreadable=read.unreadable)
     counts["gone"] += len(agent.run_ids) - len(read) - read.unreadable
     episodes = _still_merged(read, doors.episodes)
     items = [judged(one, rules, now=run.now, holds=holds) for one in episodes]
-    for episode, item in zip(episodes, items, strict=True):
+    pairs = list(zip(episodes, items, strict=True))
+    if run.may_write:
+        journal.note(*(change for episode, item in pairs if (change := _shortened(episode, item)) is not None))
+    for episode, item in pairs:
         if item.action is Action.MOVE_DATE:
             counts["moved"] += run.may_write and _move(episode, item, run, doors.dates)
     left, groups = grouped(items, episodes, rules)
@@ -114,6 +120,10 @@ def _still_merged(episodes: Sequence[Episode], store: Episodes) -> list[Episode]
         else one
         for one in episodes
     ]
+
+
+def _shortened(episode: Episode, item: PlanItem) -> Changed | None:
+    return shortened(episode, item.expires_at) if item.action is Action.MOVE_DATE else None
 
 
 def _move(episode: Episode, item: PlanItem, run: LifecycleRun, dates: EpisodeDates) -> bool:

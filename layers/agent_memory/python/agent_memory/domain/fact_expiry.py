@@ -13,9 +13,10 @@ from agent_memory.domain.examining import EVERY_AGENT
 from agent_memory.domain.fact_writes import FactWrite, FoundFact, awaits_removal
 from agent_memory.domain.facts import EXPIRED, WITHDRAWN, Fact, FactChange, FactState
 from agent_memory.domain.keys import result_key
-from agent_memory.domain.lifecycle import Action, Done, FactSlice, LifecycleRun, SliceResult
+from agent_memory.domain.lifecycle import Action, Done, FactSlice, LifecycleRun, SliceResult, TenantPlan
 from agent_memory.domain.lifecycle_ports import NightFiles, TenantNotes
 from agent_memory.domain.ports import DirtyDomains, FactDocuments, Facts
+from agent_memory.domain.weighing import tenant_key
 
 ROOM = "facts"
 ROUNDS = 8
@@ -43,7 +44,7 @@ class ExpiryDoors(NamedTuple):
 
 def expire_facts(run: LifecycleRun, part: FactSlice, doors: ExpiryDoors, *, ttl_days: int) -> SliceResult:
     """Work off a slice of due facts and keep what came of each. Raises to be called again."""
-    held = EVERY_AGENT in doors.notes.holds()
+    held = _held(run, part.tenant_id, doors)
     places = [(domain, fact_id) for domain, fact_id in part.facts]
     found = {(one.fact.domain, one.fact.fact_id): one for one in doors.facts.get_many(places)}
     done = []
@@ -52,7 +53,7 @@ def expire_facts(run: LifecycleRun, part: FactSlice, doors: ExpiryDoors, *, ttl_
         if one is None:
             decision, reason = "gone", "gone"
         elif held:
-            decision, reason = "kept", "on_hold"
+            decision, reason = "kept", held
         else:
             decision, reason = _settled(one, run, part.tenant_id, doors, ttl_days)
         done.append(Done(agent_id=place[0], run_id=place[1], action=Action.EXPIRE, decision=decision, reason=reason))
@@ -60,6 +61,16 @@ def expire_facts(run: LifecycleRun, part: FactSlice, doors: ExpiryDoors, *, ttl_
     result = SliceResult(tenant_id=part.tenant_id, step=ROOM, name=part.name, done=tuple(done), counts=dict(counts))
     doors.files.put(result_key(run.run_id, ROOM, part.tenant_id, part.name), result)
     return result
+
+
+def _held(run: LifecycleRun, tenant_id: str, doors: ExpiryDoors) -> str:
+    """Why no fact of the tenant may go tonight; empty when they may."""
+    if EVERY_AGENT in doors.notes.holds():
+        return "on_hold"
+    if not run.may_write:
+        return "changed_settings"
+    plan = doors.files.get(tenant_key(run.run_id, tenant_id), TenantPlan)
+    return (plan.held or "") if plan else ""
 
 
 def _settled(one: FoundFact, run: LifecycleRun, tenant_id: str, doors: ExpiryDoors, ttl_days: int) -> tuple[str, str]:

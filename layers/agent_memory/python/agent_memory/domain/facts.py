@@ -149,13 +149,18 @@ class Fact(Model):
         A person's word that something is no fact has no end: else the next run would teach it anew."""
         if self.pinned or (self.state is FactState.RETIRED and not self.expired_away):
             return None
-        expiry = self.last_confirmed_at + ttl_days * DAY_SECONDS
-        ends = expiry if self.valid_until is None else min(expiry, self.valid_until)
-        return max(ends, self.kept_until or 0)
+        return expiry_of(self.last_confirmed_at, self.valid_until, self.kept_until, ttl_days)
 
     def moved(self, change: FactChange, **updates: object) -> "Fact":
         """The fact in the state of *change*, which its history keeps."""
         return self.model_copy(update={"state": change.state, "history": (*self.history, change), **updates})
+
+
+def expiry_of(confirmed_at: int, valid_until: int | None, kept_until: int | None, ttl_days: int) -> int:
+    """When a fact that was last confirmed then expires."""
+    expiry = confirmed_at + ttl_days * DAY_SECONDS
+    ends = expiry if valid_until is None else min(expiry, valid_until)
+    return max(ends, kept_until or 0)
 
 
 class Action(StrEnum):

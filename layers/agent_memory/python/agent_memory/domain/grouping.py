@@ -11,9 +11,9 @@ from agent_memory.domain.ranking import Said, alike, said_of
 
 # A transaction marks every source of a merge at once and takes 100 actions; some are for the summary and tombstones.
 MAX_GROUP = 90
-# Mean cosine of tasks and digests from which two episodes are about the same: starting values, not measured. Too low a
-# value costs model calls whose answers the checks refuse, too high a value merges less.
-ABOUT_THE_SAME: Mapping[str, float] = MappingProxyType({"local.all-minilm-l6-v2": 0.6})
+# Mean cosine of tasks and digests from which two episodes are about the same: docs/calibration.md, "Merges". Too low a
+# value costs model calls whose answers the checks refuse, too high a value merges less. Other models: not measured.
+ABOUT_THE_SAME: Mapping[str, float] = MappingProxyType({"local.all-minilm-l6-v2": 0.8})
 _CAUTIOUS = 0.7
 _VIEW = tuple(EpisodeView.model_fields)
 
@@ -51,8 +51,8 @@ def merge_groups(episodes: Iterable[Episode], *, batch_size: int) -> list[tuple[
         left = sorted(members, key=lambda one: (one.ended_at, one.run_id))
         while len(left) > 1:
             first, *others = left
-            near = sorted(others, key=lambda one: (-_likeness(first, one), one.ended_at, one.run_id))
-            alike = [one for one in near if _likeness(first, one) >= _needed(first)][: most - 1]
+            near = sorted(others, key=lambda one: (-likeness(first, one), one.ended_at, one.run_id))
+            alike = [one for one in near if likeness(first, one) >= _needed(first)][: most - 1]
             if alike:
                 found.append(tuple(sorted((first, *alike), key=lambda one: (one.ended_at, one.run_id))))
             taken = {one.run_id for one in (first, *alike)}
@@ -91,7 +91,7 @@ def _needed(episode: Episode) -> float:
     return ABOUT_THE_SAME.get(episode.embedding_model or "", _CAUTIOUS)
 
 
-def _likeness(one: Episode, other: Episode) -> float:
+def likeness(one: Episode, other: Episode) -> float:
     """Mean cosine of tasks and of digests, -1 where nothing can be compared."""
     if one.embedding_model is None or one.embedding_model != other.embedding_model:
         return -1.0

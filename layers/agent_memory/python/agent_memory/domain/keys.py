@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -14,6 +15,8 @@ SIDECAR = ".metadata.json"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _USER_IDENTITY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,256}")
+# As it comes: a letter may be written as a base and several marks.
+MAX_USER_IDENTITY = 1024
 USER_IDENTITY_RULE = "must be text of 1 to 256 characters without control characters"
 IDENTIFIER_RULE = "must be 1 to 128 of A-Z a-z 0-9 . _ : @ -, and not dots alone"
 TENANT_RULE = f"must not be {REGISTRY_TENANT}, which is reserved"
@@ -47,13 +50,17 @@ def label(value: object, field: str) -> str:
 def user_identity(value: object, field: str = "user_id") -> str | None:
     """Return a user_id as the text that its pseudonym is made of; absent and empty are None.
 
-    Every door must read it the same way, or a person's memories would hang under two pseudonyms.
+    Every door must read it the same way, or a person's memories would hang under two pseudonyms: composed letters
+    (NFC), because keyboards and file systems write one name in two forms. Look-alikes stay different people.
     """
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or not value.strip() or not _USER_IDENTITY.fullmatch(value):
+    if not isinstance(value, str) or len(value) > MAX_USER_IDENTITY or not value.strip():
         raise RefusedInputError(field, USER_IDENTITY_RULE)
-    return value
+    composed = unicodedata.normalize("NFC", value)
+    if not _USER_IDENTITY.fullmatch(composed):
+        raise RefusedInputError(field, USER_IDENTITY_RULE)
+    return composed
 
 
 def agent_key(tenant_id: str, agent_id: str) -> str:
@@ -175,7 +182,8 @@ def due_shard(partition: str, sort: str, shards: int) -> str:
 
 
 def user_ref(secret: bytes, tenant_id: str, user_id: str) -> str:
-    """Pseudonym of a user (u- and 32 hex digits): HMAC-SHA256 under a key derived per tenant."""
+    """Pseudonym of a user (u- and 32 hex digits): HMAC-SHA256 under a key derived per tenant, of the composed text."""
+    user_id = unicodedata.normalize("NFC", user_id)
     tenant_secret = hmac.digest(secret, f"tenant:{tenant_id}".encode(), "sha256")
     return "u-" + hmac.digest(tenant_secret, user_id.encode("utf-8", "replace"), "sha256").hex()[:32]
 
@@ -222,7 +230,7 @@ def tenant_of_slice(key: str) -> str | None:
     """The tenant whose slice or result a night's file is; None: it is of no single tenant. Read by its place in the
     key, because a tenant may be called as a room is."""
     _, *parts = key.removeprefix(LIFECYCLE_PREFIX).split("/")
-    if parts and parts[0] in ("done", "progress"):
+    if parts and parts[0] in ("done", "progress", "changed"):
         parts = parts[1:]
     return parts[1] if len(parts) > 2 and parts[0] in NIGHT_ROOMS else None
 

@@ -170,14 +170,17 @@ class PlanSlice(Model):
 
 
 class TenantPlan(Model):
-    """What a night would do in one tenant. *removed*: memories that would be gone, merged ones among them, without
-    the evictions that do not count. *total*: its live memories, None when so few go that nobody had to count.
+    """What a night would do in one tenant. *removed*: memories that would be gone, merged ones and *facts* among them,
+    without the evictions that do not count. *total*: its live memories, *facts_total* of them facts; None when so few
+    go that nobody had to count.
     *held*: why nothing is removed: `blast_radius`, `changed_settings`; None when the night goes on."""
 
     tenant_id: str
     counts: Mapping[str, int] = {}
     removed: int = 0
+    facts: int = 0
     total: int | None = None
+    facts_total: int | None = None
     limit: float = 0.0
     held: Literal["blast_radius", "changed_settings"] | None = None
 

@@ -52,7 +52,7 @@ def observe(
             continue
         try:
             decided = confirm_for(
-                f"{summary.run_id}/{source.run_id}", _claim(source), _record(source, facts), doors, rules, now=now
+                entry_of(summary, source), _claim(source), _record(source, facts), doors, rules, now=now
             )
         except RetryableError:
             raise
@@ -62,6 +62,12 @@ def observe(
             continue
         counts.update(f"facts_{one.decision}" for one in decided)
     return counts
+
+
+def entry_of(summary: Episode, source: Episode) -> str:
+    """Under which the decisions on what *summary* says for *source* are kept. Of this writing of it: one that was
+    taken back and is written anew speaks again."""
+    return f"{summary.run_id}.{summary.created_at}/{source.run_id}"
 
 
 def _teaches(source: Episode, least: float) -> bool:

@@ -28,6 +28,7 @@ from agent_memory.domain.lifecycle import (
 from agent_memory.domain.lifecycle_ports import NightFiles, TenantNotes
 from agent_memory.domain.merge_answers import Merger, ask, texts_of
 from agent_memory.domain.models import Episode
+from agent_memory.domain.night_changes import Journal, collapsed, held_back
 from agent_memory.domain.ports import ChatModel, Embedder
 from agent_memory.domain.privacy import ScrubbedTexts
 from agent_memory.domain.retention import DAY_SECONDS, archived_from
@@ -82,6 +83,7 @@ class _Merging:
     def __init__(self, run: LifecycleRun, part: PlanSlice, doors: MergeDoors, rules: MergeRules) -> None:
         self._run, self._part, self._doors, self._rules = run, part, doors, rules
         self._holds: Collection[str] = doors.notes.holds()
+        self._journal = Journal(doors.files, run.run_id, ROOM, part.tenant_id, part.name)
         known = doors.files.get(self._key(), SliceResult)
         self._done: list[Done] = list(known.done) if known else []
         self._counts: Counter[str] = Counter(known.counts if known else {})
@@ -196,6 +198,7 @@ class _Merging:
         place = (seen.agent_id, seen.run_id)
         low = items[place].reason is Reason.LOW_RELEVANCE
         survivor = survivor_of(seen, others, self._rules.night, low=low, now=self._run.now)
+        self._journal.note(collapsed(seen, survivor))
         written = self._doors.shelf.collapse(survivor, seen, others)
         if written != "stored":
             yield from self._kept([items[one.agent_id, one.run_id] for one in (seen, *others)], written)
@@ -272,11 +275,18 @@ class _Merging:
     ) -> Iterator[Done]:
         """The originals stay, marked for a person, and no night asks about them again for a while."""
         kept_until = self._run.now + self._rules.review_days * DAY_SECONDS
-        for one in members:
-            retention = self._rules.night.retention
-            expiry = kept_until if one.expires_at is None else archived_from(one.expires_at, retention)
+        retention = self._rules.night.retention
+        due = [
+            kept_until if one.expires_at is None else min(kept_until, archived_from(one.expires_at, retention))
+            for one in members
+        ]
+        pairs = list(zip(members, due, strict=True))
+        self._journal.note(
+            *(held_back(one, review=reason, kept_until=kept_until, decays_at=date) for one, date in pairs)
+        )
+        for one, date in pairs:
             held = self._doors.shelf.hold_for_review(
-                (one.agent_id, one.run_id), review=reason, kept_until=kept_until, decays_at=min(kept_until, expiry)
+                (one.agent_id, one.run_id), review=reason, kept_until=kept_until, decays_at=date
             )
             yield _done(items[one.agent_id, one.run_id], Action.FLAG, "flagged" if held else "kept", reason)
 

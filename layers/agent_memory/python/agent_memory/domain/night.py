@@ -16,6 +16,7 @@ from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS, RetentionRu
 # An execution ends by its own time limit; what it started in its last minute ends a little later.
 LOCK_MARGIN_SECONDS = 900
 APPROVAL_DAYS = 7
+LASTING = {"memory_ttl_days", "summary_ttl_days", "failed_retention_days", "semantic_ttl_days"}
 PLAN_DAYS = 7
 
 
@@ -28,8 +29,8 @@ class NightDoors(NamedTuple):
 
 
 def settings_hash(decay: DecayRules, retention: RetentionRules) -> str:
-    """Of all settings by which the dates of episodes are made (32 hex digits)."""
-    lasting = retention.model_dump(include={"memory_ttl_days", "summary_ttl_days", "failed_retention_days"})
+    """Of all settings by which the dates of episodes and facts are made (32 hex digits)."""
+    lasting = retention.model_dump(include=LASTING)
     text = json.dumps({**decay.model_dump(), **lasting}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -113,7 +114,7 @@ def end(ticket: NightTicket, doors: NightDoors) -> NightTicket:
         # What was held or taken back waits for a person; nights that go on are not late because of that.
         plan = doors.files.get(plan_key(run.run_id), Plan)
         _forget_stored(run, doors, held=frozenset(plan.held if plan else ()))
-        doors.desk.complete(_last(run, ticket, doors.desk.last()))
+        doors.desk.complete(_last(run, ticket, doors.desk.last(), taken_back=word == "rolled_back"))
     doors.desk.release(run.owner)
     return ticket.decided(word)
 
@@ -126,12 +127,17 @@ def _forget_stored(run: LifecycleRun, doors: NightDoors, *, held: frozenset[str]
                 doors.stored.clear(look.tenant_id, agent.agent_id, upto=run.now)
 
 
-def _last(run: LifecycleRun, ticket: NightTicket, before: LastNight | None) -> LastNight:
+def _last(run: LifecycleRun, ticket: NightTicket, before: LastNight | None, *, taken_back: bool) -> LastNight:
     if before is None or not run.rewriting:
         return LastNight(run_id=run.run_id, now=run.now, settings_hash=run.settings_hash)
     if run.changed:
         # Nothing was written by the new settings, and nobody agreed to them yet.
         return before.model_copy(update={"run_id": run.run_id, "now": run.now})
+    if taken_back:
+        # What the new settings had shortened has its old dates again, so the next night begins where this one did.
+        started = before.rewritten if before.rewriting == run.settings_hash else None
+        rewriting = {"rewriting": run.settings_hash, "rewritten": started}
+        return before.model_copy(update={"run_id": run.run_id, "now": run.now, **rewriting})
     if ticket.rewritten is None:
         return LastNight(run_id=run.run_id, now=run.now, settings_hash=run.settings_hash)
     rewriting = {"rewriting": run.settings_hash, "rewritten": ticket.rewritten}

@@ -40,6 +40,7 @@ class TenantReport(Model):
     tenant_id: str
     planned: Mapping[str, int] = {}
     removed: int = 0
+    facts: int = 0
     total: int | None = None
     limit: float = 0.0
     held: str | None = None
@@ -164,6 +165,7 @@ def _tenant(
         tenant_id=tenant_id,
         planned=plan.counts,
         removed=plan.removed,
+        facts=plan.facts,
         total=plan.total,
         limit=plan.limit,
         held=plan.held,
@@ -196,7 +198,7 @@ def _tenant_lines(tenant: TenantReport) -> Iterator[str]:
     yield f"tenant {tenant.tenant_id}"
     yield f"  planned: {_counted(tenant.planned)}"
     if tenant.held:
-        yield f"  held back ({tenant.held}): {tenant.removed} would go; {_limit(tenant)}"
+        yield f"  held back ({tenant.held}): {tenant.removed} would go{_facts(tenant)}; {_limit(tenant)}"
     yield f"  done: {_counted(tenant.done)}"
     if tenant.quality:
         yield f"  quality gate: {tenant.quality.value}"
@@ -204,6 +206,10 @@ def _tenant_lines(tenant: TenantReport) -> Iterator[str]:
         scores = f"baseline {_score(case.baseline)}, after {_score(case.after)}{_signed(', delta ', case.delta)}"
         reason = f" ({case.reason})" if case.reason else ""
         yield f"    {case.case_id}: {scores}, minimum {case.minimum:g}: {case.verdict.value}{reason}"
+
+
+def _facts(tenant: TenantReport) -> str:
+    return f", {tenant.facts} of them facts" if tenant.facts else ""
 
 
 def _limit(tenant: TenantReport) -> str:

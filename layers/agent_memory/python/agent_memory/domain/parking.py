@@ -1,7 +1,7 @@
 """Runs that could not be processed: kept with their input and reason, countable, redrivable."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from agent_memory.domain import retention
@@ -38,6 +38,12 @@ def expires_at(rules: RetentionRules, reason: str, *, uncopied: bool, now: int) 
     """
     kept = retention.parked_expires_at(rules, now=now)
     return min(kept, retention.transcript_expires_at(now, rules)) if uncopied and reason != MISSING else kept
+
+
+def oldest_days(parked: Iterable[ParkedRun], *, now: int) -> float:
+    """Since how many days the longest of these waits; 0 when none does. What was given up waits no more."""
+    waits = [now - run.parked_at for run in parked if run.expires_at > now]
+    return max(waits, default=0) / retention.DAY_SECONDS
 
 
 def parked_event(

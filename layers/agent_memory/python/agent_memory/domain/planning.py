@@ -32,13 +32,15 @@ class PlanDoors(NamedTuple):
 
 
 class PlanWork(Model):
-    """How far the reading of due-index has come. *stage*: of `_stages`. *part*: calls so far, which name slices."""
+    """How far the reading of due-index has come. *stage*: of `_stages`. *part*: calls so far, which name slices.
+    *resumed*: the place where an earlier night stopped rewriting dates was looked for."""
 
     stage: int = 0
     shard: int = 0
     after: Mapping[str, object] | None = None
     part: int = 0
     rewritten: int = 0
+    resumed: bool = False
 
 
 class _Stage(NamedTuple):
@@ -57,14 +59,15 @@ def plan(ticket: NightTicket, doors: PlanDoors, last: LastNight | None, *, shard
     rewritten = ticket.rewritten
     while work.stage < len(stages) and len(episodes) + len(facts) < KEYS_A_CALL:
         stage = stages[work.stage]
-        if stage.begin and not work.rewritten and work.after is None and work.shard == 0:
+        if stage.begin and not work.resumed:
             work = _resumed(work, last, run)
+            stage = stages[work.stage]
         page = doors.due.page(stage.source, str(work.shard), upto=stage.upto, after=work.after, begin=stage.begin)
         (episodes if stage.source == "episodes" else facts).extend(page.keys)
         work = _advanced(work, page.after, shards, len(page.keys) if stage.begin else 0)
-        if stage.begin and work.rewritten >= REWRITTEN_A_NIGHT and stages[work.stage].begin:
-            rewritten = {"shard": work.shard, "after": work.after}
-            work = work.model_copy(update={"stage": work.stage + 1, "shard": 0, "after": None})
+        if work.rewritten >= REWRITTEN_A_NIGHT and work.stage < len(stages):
+            rewritten = {"source": stages[work.stage].source, "shard": work.shard, "after": work.after}
+            work = work.model_copy(update={"stage": len(stages), "shard": 0, "after": None})
     stored = frozenset(doors.stored.all()) if work.part == 0 else frozenset()
     looks = [*cut(episodes, stored, part=work.part)]
     tenants_facts = [*_cut_facts(facts, part=work.part)]
@@ -80,18 +83,23 @@ def plan(ticket: NightTicket, doors: PlanDoors, last: LastNight | None, *, shard
 
 
 def _stages(run: LifecycleRun) -> list[_Stage]:
-    rewriting = [_Stage("episodes", run.now + 1, FOREVER)] if run.rewriting else []
-    return [_Stage("episodes", 0, run.now), *rewriting, _Stage("facts", 0, run.now)]
+    """What is due first: what is left of a night's measure goes to dates that follow other settings."""
+    sources: tuple[DueSource, ...] = ("episodes", "facts")
+    rewriting = [_Stage(source, run.now + 1, FOREVER) for source in sources] if run.rewriting else []
+    return [*(_Stage(source, 0, run.now) for source in sources), *rewriting]
 
 
 def _resumed(work: PlanWork, last: LastNight | None, run: LifecycleRun) -> PlanWork:
     """Where an earlier night stopped rewriting dates under the same settings."""
+    begun = work.model_copy(update={"resumed": True})
     if last is None or last.rewriting != run.settings_hash or last.rewritten is None:
-        return work
+        return begun
     after = last.rewritten["after"]
+    stage = work.stage + (last.rewritten.get("source") == "facts")
     # After missed nights that place is among what is due by now, and a query may not begin outside of its range.
     passed = isinstance(after, Mapping) and int(str(after[DECAYS_AT])) <= run.now
-    return work.model_copy(update={"shard": last.rewritten["shard"], "after": None if passed else after})
+    place = {"stage": stage, "shard": last.rewritten["shard"], "after": None if passed else after}
+    return begun.model_copy(update=place)
 
 
 def _advanced(work: PlanWork, after: Mapping[str, object] | None, shards: int, rewritten: int) -> PlanWork:

@@ -14,8 +14,8 @@ ROOM = "procedures"
 
 
 class Flagged(Model):
-    """One procedure that a person should look at. *reason*: `stale` or `low_success`. *decision*: `flagged`, or
-    `kept` when a result or a person was faster."""
+    """One procedure that a person should look at. *reason*: `stale` or `low_success`. *decision*: `flagged`,
+    `kept` when a result or a person was faster, or `restored` when a night was taken back."""
 
     task_type: str
     procedure_id: str
@@ -28,6 +28,9 @@ class ProcedureFlags(Protocol):
 
     def flag(self, *, now: int) -> Sequence[Flagged]:
         """Move what fails its results, or was not used for the deployment's days, to `needs_review`."""
+
+    def give_back(self, run_id: str, *, withdrawn_at: int, now: int) -> Sequence[Flagged]:
+        """Take that of the run that began at *withdrawn_at* back, as far as nobody decided since."""
 
 
 class FlagDoors(NamedTuple):

@@ -3,6 +3,7 @@
 from agent_memory.domain.models import Vector
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.procedures import (
+    GIVEN_BACK,
     MAX_HISTORY,
     MAX_PROPOSERS,
     OFFERED,
@@ -195,3 +196,13 @@ def flag_stale(procedure: Procedure, now: int, rules: ProcedureRules) -> Verdict
     if not stale(procedure, now, rules):
         return Verdict(decision="unchanged", reason="in_use")
     return _done("stale", withdraw(procedure, now=now, why="stale"))
+
+
+def give_back(procedure: Procedure, *, withdrawn_at: int, now: int, why: str) -> Procedure | None:
+    """The procedure in the state from which the night of *withdrawn_at* took it; None when anybody decided since."""
+    last = next((one for one in reversed(procedure.history) if one.before is not one.after), None)
+    if procedure.state is not ProcedureState.NEEDS_REVIEW or last is None or last.before not in OFFERED:
+        return None
+    if last.kind != "memory" or last.at != withdrawn_at:
+        return None
+    return moved(procedure, _own_change(procedure, now, what=GIVEN_BACK, why=why, after=last.before))

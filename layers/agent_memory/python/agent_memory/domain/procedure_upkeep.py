@@ -4,7 +4,7 @@ is deleted."""
 from agent_memory.domain.procedure_flagging import Flagged
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures
-from agent_memory.domain.procedure_transitions import flag_stale, settled
+from agent_memory.domain.procedure_transitions import flag_stale, give_back, settled
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState
 
 ROUNDS = 5
@@ -23,6 +23,26 @@ class NightlyProcedures:
         """Move what should not be offered any more to the review queue, and tell the reviewers."""
         found = [self._flag(one, now) for one in self._procedures.offered() if self._withdrawn(one, now)]
         return tuple(one for one in found if one is not None)
+
+    def give_back(self, run_id: str, *, withdrawn_at: int, now: int) -> tuple[Flagged, ...]:
+        """Offer again what the run that began at *withdrawn_at* withdrew, unless somebody decided since."""
+        found = (
+            self._given_back(one, run_id, withdrawn_at, now)
+            for one in self._procedures.in_state(ProcedureState.NEEDS_REVIEW)
+        )
+        return tuple(one for one in found if one is not None)
+
+    def _given_back(self, read: Procedure, run_id: str, withdrawn_at: int, now: int) -> Flagged | None:
+        for _ in range(ROUNDS):
+            found = self._procedures.get(read.task_type, read.procedure_id)
+            back = give_back(found, withdrawn_at=withdrawn_at, now=now, why=run_id) if found else None
+            if back is None:
+                return None
+            if self._procedures.save(back):
+                return Flagged(
+                    task_type=back.task_type, procedure_id=back.procedure_id, decision="restored", reason="flagged"
+                )
+        return None  # somebody is at work on it, whose word it is then
 
     def _flag(self, read: Procedure, now: int) -> Flagged | None:
         for _ in range(ROUNDS):

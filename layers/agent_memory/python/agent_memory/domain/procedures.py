@@ -15,6 +15,8 @@ from agent_memory.domain.retention import DAY_SECONDS
 # The tier, as recalls and memory contexts name it.
 PROCEDURAL = "procedural"
 MAX_HISTORY = 50
+# What the history calls it when the withdrawal of a night is taken back.
+GIVEN_BACK = "given_back"
 MAX_PROPOSERS = 50
 # The normal quantile of a two-sided interval of 95 %.
 Z = 1.959963984540054
@@ -226,9 +228,14 @@ def injectable(procedure: Procedure, rules: ProcedureRules) -> bool:
     return procedure.state in OFFERED and approved and not failing(procedure, rules)
 
 
+def given_back_at(procedure: Procedure) -> int:
+    """When a night that had withdrawn it was last taken back (epoch seconds); 0: never."""
+    return max((one.at for one in procedure.history if one.kind == "memory" and one.what == GIVEN_BACK), default=0)
+
+
 def stale(procedure: Procedure, now: int, rules: ProcedureRules) -> bool:
     """Whether nobody used it for so long that a person should look at it. A pin spares it."""
-    idle = now - procedure.last_used_at
+    idle = now - max(procedure.last_used_at, given_back_at(procedure))
     return procedure.state in OFFERED and not procedure.pinned and idle >= rules.stale_days * DAY_SECONDS
 
 

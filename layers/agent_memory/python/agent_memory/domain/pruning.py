@@ -21,6 +21,7 @@ from agent_memory.domain.lifecycle import (
 )
 from agent_memory.domain.lifecycle_ports import EpisodeDates, NightFiles, TenantNotes
 from agent_memory.domain.models import Episode
+from agent_memory.domain.night_changes import Journal, shortened
 from agent_memory.domain.ports import Episodes
 from agent_memory.domain.shelves import EpisodeShelf
 from agent_memory.domain.summaries import stands_for
@@ -107,7 +108,8 @@ def _apply(
     if part.archive_only:
         return "archived", item.reason.value
     if now_so.reason is Reason.EXPIRES_SOON:
-        return _archived_until_it_expires(episode, now_so.expires_at, doors.dates)
+        journal = Journal(doors.files, run.run_id, "expire", part.tenant_id, part.name)
+        return _archived_until_it_expires(episode, now_so.expires_at, doors.dates, journal)
     removed = doors.shelf.remove(snapshot)
     return ("kept" if removed in ("changed", "pinned") else removed), _why(item, removed)
 
@@ -142,8 +144,12 @@ def _still(planned: PlanItem, now_so: PlanItem, episode: Episode) -> bool:
     return now_so.action in (Action.PRUNE, Action.EXPIRE)
 
 
-def _archived_until_it_expires(episode: Episode, expiry: int | None, dates: EpisodeDates) -> tuple[str, str]:
+def _archived_until_it_expires(
+    episode: Episode, expiry: int | None, dates: EpisodeDates, journal: Journal
+) -> tuple[str, str]:
     """TTL takes it when it expires by today's settings; if TTL is late, the night after does."""
     if expiry is not None:
+        change = shortened(episode, expiry)
+        journal.note(*(() if change is None else (change,)))
         dates.move(episode.agent_id, episode.run_id, seen=episode.decays_at, decays_at=expiry, expires_at=expiry)
     return "archived", Reason.EXPIRES_SOON.value

@@ -3,16 +3,19 @@
 Nothing comes back that was erased since: the shelves hold every memory against the tombstones of its users.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from agent_memory.domain.archive import Archive, Archived, ArchiveError, Lease, PutBack, Shelf, Tier, fullest, put_away
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
-from agent_memory.domain.keys import identifier, result_key, room_prefix, slice_key
-from agent_memory.domain.lifecycle import Action, Done, PlanSlice, SliceResult
+from agent_memory.domain.keys import identifier, plan_key, result_key, room_prefix, slice_key
+from agent_memory.domain.lifecycle import Action, Done, Plan, PlanSlice, SliceResult
 from agent_memory.domain.lifecycle_ports import NightFiles
-from agent_memory.domain.models import Model
+from agent_memory.domain.models import Episode, Model
+from agent_memory.domain.night_changes import EpisodeChanges, of_run
+from agent_memory.domain.procedure_flagging import ProcedureFlags
+from agent_memory.domain.procedures import PROCEDURAL
 from agent_memory.domain.retention import DAY_SECONDS, HOUR_SECONDS, RetentionRules
 from agent_memory.domain.shelves import EpisodeShelf
 
@@ -26,13 +29,19 @@ Decision = Literal["restored", "present", "erased", "too_old", "not_found", "fai
 
 
 class RestoreDoors(NamedTuple):
-    """What bringing memories of one tenant back touches. *late*: whether the function should come to an end."""
+    """What bringing memories of one tenant back touches. *late*: whether the function should come to an end.
+
+    *changes*, *unlearn*, *procedures*: for what a run changed and did not remove; None where the night has no such
+    tier. *unlearn* takes out of the facts what a summary taught them of its sources, and returns their ids."""
 
     files: NightFiles
     archive: Archive
     episodes: EpisodeShelf
     facts: Shelf
     late: Callable[[], bool] = lambda: False
+    changes: EpisodeChanges | None = None
+    unlearn: Callable[[Episode, Sequence[Episode], int], Sequence[str]] | None = None
+    procedures: ProcedureFlags | None = None
 
 
 class RestoreRules(NamedTuple):
@@ -56,7 +65,7 @@ class Restored(Model):
     """What became of one memory that was to come back. *run_id*: the run of the lifecycle that had removed it."""
 
     memory_id: str
-    tier: Tier
+    tier: Tier | Literal["procedural"]
     decision: Decision
     run_id: str | None = None
     reason: str = ""
@@ -110,7 +119,8 @@ def _whole(keys: Iterable[str], archive: Archive) -> Iterator[Archived]:
 def restore_run(
     tenant_id: str, run_id: str, doors: RestoreDoors, rules: RestoreRules, *, now: int, so_far: Rollback | None = None
 ) -> Rollback:
-    """Bring back what *run_id* removed of a tenant, and put away the summaries that it made of that.
+    """Bring back what *run_id* removed of a tenant, put away the summaries that it made of that, and undo what it
+    changed of memories and procedures that stayed.
 
     Stops when it gets late; calling it with what it returned goes on from there. Safe to repeat from the beginning."""
     back = so_far or Rollback(tenant_id=tenant_id, run_id=run_id)
@@ -122,9 +132,33 @@ def restore_run(
         back = _one_back(key, back, doors, rules, now)
     back = _unmarked(back, doors)
     for place in back.targets:
-        if _stands_for_nothing(place, doors):
-            put_away(place, doors.episodes, doors.archive, night=run_id, reason=ROLLED_BACK, now=now)
-    return back.model_copy(update={"finished": True})
+        back = _put_away(place, back, doors, now)
+    done = (*back.done, *_changes_back(back, doors), *_procedures_back(back, doors, now))
+    return back.model_copy(update={"finished": True, "done": done})
+
+
+def _changes_back(back: Rollback, doors: RestoreDoors) -> Iterator[Restored]:
+    """Undo what the run changed of episodes that stayed."""
+    for change in of_run(doors.files, back.run_id, back.tenant_id) if doors.changes else ():
+        if doors.changes and doors.changes.take_back(change):
+            yield Restored(
+                memory_id=change.memory_id, tier="episodic", decision="restored", run_id=back.run_id, reason=change.what
+            )
+
+
+def _procedures_back(back: Rollback, doors: RestoreDoors, now: int) -> Iterator[Restored]:
+    """Offer again what the run withdrew, as far as nobody decided since."""
+    plan = doors.files.get(plan_key(back.run_id), Plan)
+    if plan is None or doors.procedures is None:
+        return
+    for one in doors.procedures.give_back(back.run_id, withdrawn_at=plan.run.now, now=now):
+        yield Restored(
+            memory_id=f"{one.task_type}/{one.procedure_id}",
+            tier=PROCEDURAL,
+            decision="restored",
+            run_id=back.run_id,
+            reason=one.reason,
+        )
 
 
 def _one_back(key: str, back: Rollback, doors: RestoreDoors, rules: RestoreRules, now: int) -> Rollback:
@@ -182,13 +216,21 @@ def _unmarked(back: Rollback, doors: RestoreDoors) -> Rollback:
     return back.model_copy(update={"targets": tuple(sorted(targets))})
 
 
-def _stands_for_nothing(place: tuple[str, str], doors: RestoreDoors) -> bool:
-    """Whether all that a summary stood for is there itself again."""
+def _put_away(place: tuple[str, str], back: Rollback, doors: RestoreDoors, now: int) -> Rollback:
+    """Put a summary away, with what it taught, when all that it stood for is there itself again."""
     summary = doors.episodes.get(*place)
     if summary is None:
-        return False
-    back = doors.episodes.get_many([(summary.agent_id, run) for run in summary.sources])
-    return {one.run_id for one in back if one.merged_into is None} == set(summary.sources)
+        return back
+    sources = doors.episodes.get_many([(summary.agent_id, run) for run in summary.sources])
+    if {one.run_id for one in sources if one.merged_into is None} != set(summary.sources):
+        return back
+    facts = doors.unlearn(summary, sources, now) if doors.unlearn else ()
+    put_away(place, doors.episodes, doors.archive, night=back.run_id, reason=ROLLED_BACK, now=now)
+    done = (
+        Restored(memory_id=one, tier="semantic", decision="restored", run_id=back.run_id, reason="merged")
+        for one in facts
+    )
+    return back.model_copy(update={"done": (*back.done, *done)})
 
 
 def roll_back(tenant_id: str, name: str, run_id: str, doors: RestoreDoors, rules: RestoreRules, *, now: int) -> bool:

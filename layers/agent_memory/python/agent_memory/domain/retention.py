@@ -16,6 +16,7 @@ class RetentionRules(Model):
 
     memory_ttl_days: int = 90
     summary_ttl_days: int = 45
+    semantic_ttl_days: int = 270
     archive_before_expiry_hours: int = 72
     failed_retention_days: int = 7
     parked_days: int = 30

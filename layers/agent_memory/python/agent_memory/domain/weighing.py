@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from agent_memory.domain.keys import night_prefix, plan_key, room_prefix, slice_key
 from agent_memory.domain.lifecycle import (
@@ -21,6 +21,7 @@ from agent_memory.domain.models import Model
 from agent_memory.domain.retention import DAY_SECONDS
 
 SLICES_A_CALL = 1_000
+TENANTS_A_CALL = 500
 # A model is asked for each group, and a function has a quarter of an hour.
 GROUPS_A_SLICE = 10
 NIGHTS_A_LIFE = 2
@@ -28,20 +29,33 @@ NIGHTS_A_LIFE = 2
 
 class BlastRules(NamedTuple):
     """How much of a tenant's memories one night may remove. *unread_days*: how long an unread memory lives.
-    *summaries*: how many a model can write in the time of a night; what is beyond stays due."""
+    *fact_days*: how long a fact does that nobody confirms. *summaries*: how many a model can write in the time of a
+    night; what is beyond stays due."""
 
     share: float = 0.2
     ceiling: float = 0.5
     begin: int = 50
     unread_days: float = 34.2
+    fact_days: float = 270
     summaries: int = 900
 
 
+class FactCounts(Protocol):
+    """The facts of ONE tenant, counted."""
+
+    def leaving(self, places: Sequence[tuple[str, str]], *, now: int) -> int:
+        """How many facts of these (domain, fact_id) a night would withdraw or remove now."""
+
+    def live(self) -> int:
+        """How many are not withdrawn."""
+
+
 class TenantDoors(NamedTuple):
-    """What counting one tenant's memories touches."""
+    """What counting one tenant's memories touches. *facts* None: the night has none."""
 
     notes: TenantNotes
     dates: EpisodeDates
+    facts: FactCounts | None = None
 
 
 class WeighDoors(NamedTuple):
@@ -56,10 +70,12 @@ class _WeighWork(Model):
     summaries: int = 0
 
 
-def allowed_share(run: LifecycleRun, rules: BlastRules) -> float:
-    """The share of a tenant's memories that may go: more after nights that were missed, never more than the ceiling."""
+def allowed_share(run: LifecycleRun, rules: BlastRules, *, lives: float | None = None) -> float:
+    """The share of a tenant's memories that may go: more after nights that were missed, never more than the ceiling.
+
+    *lives*: days for which one lives that nobody reads; None: an episode."""
     days = (run.now - run.since) / DAY_SECONDS if run.since else 1.0
-    return min(rules.ceiling, max(rules.share, NIGHTS_A_LIFE * days / rules.unread_days))
+    return min(rules.ceiling, max(rules.share, NIGHTS_A_LIFE * days / (lives or rules.unread_days)))
 
 
 def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: Sequence[Approval]) -> NightTicket:
@@ -71,7 +87,7 @@ def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: 
     for tenant_id, mine in _by_tenant(keys):
         slices = files.get_many(mine, PlanSlice)
         weighed = weighed_tenant(tenant_id, slices, run, doors, rules, approvals)
-        files.put(_tenant_key(run.run_id, tenant_id), weighed)
+        files.put(tenant_key(run.run_id, tenant_id), weighed)
         if not run.dry_run:
             held = weighed.held is not None
             affordable, asked = _affordable(slices, rules.summaries - (0 if held else work.summaries))
@@ -84,8 +100,23 @@ def weigh(ticket: NightTicket, doors: WeighDoors, rules: BlastRules, approvals: 
             break
     if keys and work.after != keys[-1]:
         return ticket.decided("more", rooms=rooms, work=work.model_dump())
+    left = _of_facts_alone(run, files)
+    for tenant_id in left[:TENANTS_A_CALL]:
+        files.put(tenant_key(run.run_id, tenant_id), weighed_tenant(tenant_id, (), run, doors, rules, approvals))
+    if len(left) > TENANTS_A_CALL:
+        return ticket.decided("more", rooms=rooms, work=work.model_dump())
     _write_plan(run, files)
     return ticket.decided("plan_only" if run.dry_run else "go", rooms=rooms, work=None)
+
+
+def _of_facts_alone(run: LifecycleRun, files: NightFiles) -> list[str]:
+    """The tenants of which only facts are due, and that were not weighed yet."""
+    prefix = room_prefix(run.run_id, "facts")
+    due = {_tenant_of(key) for key in files.keys(prefix)}
+    weighed = {
+        key.rpartition("/")[2].removesuffix(".json") for key in files.keys(f"{night_prefix(run.run_id)}tenants/")
+    }
+    return sorted(due - weighed)
 
 
 def _affordable(slices: Sequence[PlanSlice], left: int) -> tuple[list[PlanSlice], int]:
@@ -127,25 +158,36 @@ def weighed_tenant(
     approvals: Sequence[Approval],
 ) -> TenantPlan:
     """What the night would do in one tenant, and whether it may."""
-    counts = _counts(slices)
-    removed = _removed(slices)
-    plan = TenantPlan(tenant_id=tenant_id, counts=counts, removed=removed)
-    if run.changed and removed:
+    mine = doors.tenant(tenant_id)
+    places = _fact_places(tenant_id, run, doors.files)
+    facts = mine.facts.leaving(places, now=run.now) if mine.facts and places else 0
+    episodes = _removed(slices)
+    plan = TenantPlan(tenant_id=tenant_id, counts=_counts(slices), removed=episodes + facts, facts=facts)
+    if run.changed and plan.removed:
         return plan.model_copy(update={"held": "changed_settings"})
-    share = allowed_share(run, rules)
     # A word counts once: a night that completed since has done what it allowed.
     valid = (one for one in approvals if one.settings_hash == run.settings_hash and one.at >= run.since)
     approved = max((one.removed.get(tenant_id, 0) for one in valid), default=0)
     # So few are within the share of any store that the rule applies to.
-    if removed - approved <= rules.share * rules.begin:
+    if plan.removed - approved <= rules.share * rules.begin:
         return plan
-    mine = doors.tenant(tenant_id)
     # An agent that stored nothing since this release noted agents is known by what is due of it.
     agents = sorted({*mine.notes.agents(), *_agents(slices)})
-    total = sum(mine.dates.live(agent, now=run.now) for agent in agents)
-    limit = share * total
-    held = "blast_radius" if total >= rules.begin and removed - approved > limit else None
-    return plan.model_copy(update={"total": total, "limit": limit, "held": held})
+    live = sum(mine.dates.live(agent, now=run.now) for agent in agents)
+    known = mine.facts.live() if mine.facts else 0
+    share = allowed_share(run, rules)
+    of_facts = allowed_share(run, rules, lives=rules.fact_days)
+    # Each kind by itself as well: a few hundred facts must not hide behind many episodes.
+    kinds = ((plan.removed, live + known, share), (episodes, live, share), (facts, known, of_facts))
+    over = any(total >= rules.begin and gone - approved > part * total for gone, total, part in kinds)
+    held: Literal["blast_radius"] | None = "blast_radius" if over else None
+    limits = {"total": live + known, "limit": share * (live + known), "facts_total": known, "held": held}
+    return plan.model_copy(update=limits)
+
+
+def _fact_places(tenant_id: str, run: LifecycleRun, files: NightFiles) -> list[tuple[str, str]]:
+    keys = files.keys(f"{room_prefix(run.run_id, 'facts')}{tenant_id}/")
+    return [place for part in files.get_many(keys, FactSlice) for place in part.facts]
 
 
 def _agents(slices: Iterable[PlanSlice]) -> Iterator[str]:
@@ -193,7 +235,8 @@ def _part(one: PlanSlice, name: str, **held: object) -> PlanSlice:
     return PlanSlice.model_validate({"tenant_id": one.tenant_id, "name": name, **held})
 
 
-def _tenant_key(run_id: str, tenant_id: str) -> str:
+def tenant_key(run_id: str, tenant_id: str) -> str:
+    """S3 key of what a run would do in one tenant."""
     return f"{night_prefix(run_id)}tenants/{tenant_id}.json"
 
 

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, Sy
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from agent_memory.domain.deadlines import started
+from agent_memory.domain.deadlines import patience, started
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.working_memory import (
     CompressionRules,
@@ -64,7 +64,7 @@ class WorkingMemory:
         self.rules: CompressionRules = compression_rules(**rules)
         self._given = rules
         self._summariser = summariser
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds = patience(timeout_seconds, "timeout_seconds")
         self._count = _counter(token_counter or (summariser if isinstance(summariser, BaseChatModel) else None))
 
     def within(self, recommended: Mapping[str, int]) -> "WorkingMemory":

@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from agent_memory.domain.deadlines import Budget
-from agent_memory.domain.distillers import ModelDistiller
+from agent_memory.domain.distillers import ANSWER_BY, UNUSABLE, ModelDistiller
 from agent_memory.domain.errors import ModelAnswerError
 from agent_memory.domain.models import Artifacts, CandidateFact, Claim, DistilledBy, Model, Outcome
 from agent_memory.domain.outgoing import as_json
@@ -24,7 +24,7 @@ TOOL = "record"
 # The deployment's rule counts; whatever the model is less sure of than that teaches nothing there.
 MIN_CONFIDENCE = 0.0
 MAX_TOKENS = 4_000
-DISTILLING_MS = 60_000
+DISTILLING_SECONDS = 60.0
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "STOP": "end_turn"}
 
 
@@ -63,9 +63,16 @@ class AgentsModel:
 
 
 def agent_artifacts(
-    chat: BaseChatModel, messages: Sequence[BaseMessage], *, task: str, task_type: str | None, outcome: Outcome | None
-) -> Mapping[str, object] | None:
-    """What *chat* makes of a finished run, as the event carries it; None when it made nothing that can be used."""
+    chat: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    *,
+    task: str,
+    task_type: str | None,
+    outcome: Outcome | None,
+    seconds: float = DISTILLING_SECONDS,
+) -> Mapping[str, object]:
+    """What *chat* makes of a finished run, as the event carries it. Raises ModelAnswerError when it made nothing that
+    can be used within *seconds*; a model that hangs is left behind then."""
     dumped = tuple(as_json(message) for message in messages)
     run = Claim(
         tenant_id="own",
@@ -78,10 +85,14 @@ def agent_artifacts(
         messages=dumped,
         content_sha256="",
     )
-    budget = Budget(DISTILLING_MS, monotonic)
+    # The distiller keeps a share for a record from the messages alone, which takes no time here.
+    budget = Budget(round(seconds / ANSWER_BY * 1000), monotonic)
     distiller = ModelDistiller(AgentsModel(chat), max_tokens=MAX_TOKENS, min_confidence=MIN_CONFIDENCE, budget=budget)
     made = distiller.distil(run, read_transcript(dumped))
-    return _as_event(made.artifacts) if made.distilled_by is DistilledBy.MODEL else None
+    if made.distilled_by is not DistilledBy.MODEL:
+        reason = next((name for name in made.counts if name.startswith(UNUSABLE)), UNUSABLE)
+        raise ModelAnswerError(reason.removeprefix(UNUSABLE))
+    return _as_event(made.artifacts)
 
 
 def _answer(message: AIMessage) -> Answer:

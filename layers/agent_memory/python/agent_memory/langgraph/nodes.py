@@ -2,7 +2,7 @@
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -11,12 +11,15 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from agent_memory.client import AgentMemory, Recall
-from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
+from agent_memory.domain.deadlines import patience
+from agent_memory.domain.distillers import LATE
+from agent_memory.domain.errors import AgentMemoryError, ModelAnswerError, RefusedInputError
 from agent_memory.domain.keys import label, user_identity
+from agent_memory.domain.memory_use import ids_of, procedure_succeeded
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.working_memory import CEILING
 from agent_memory.langgraph.compression import WorkingMemory
-from agent_memory.langgraph.distilling import agent_artifacts
+from agent_memory.langgraph.distilling import DISTILLING_SECONDS, agent_artifacts
 from agent_memory.langgraph.state import Kept, RunRecord, is_reduced, kept_in, messages_in
 from agent_memory.langgraph.tools import langchain_tools
 from agent_memory.langgraph.turns import (
@@ -39,7 +42,6 @@ NOT_RECALLED, NOT_HANDED_OVER = "memory was not recalled", "the run was not hand
 NOT_REDUCED = "long runs are not compressed: the messages need the reducer add_messages, which gives each an id"
 RULES_FROM = 10
 LABELS = ("task_type", "domain")
-_SUCCEEDED = {Outcome.COMPLETED: True, Outcome.FAILED: False}
 
 
 class MemoryNodes:
@@ -48,9 +50,9 @@ class MemoryNodes:
     What differs by run (*task_type*, *domain*, *user_id*, *outcome*, *prefetched*: the id of a recall that was made
     when the run was queued) is a value or a function of state and runtime. *limits*: of `AgentMemory.recall`.
     *working_memory* False: messages stay as they are. *used*: which of the recalled ids a run used; those that the
-    agent names, when it is not given. *distil_with*: a model that makes the run's artifacts here. *whole_run*: what
-    compression takes out is kept beside the messages until the run is handed over. Memory never breaks a run: what
-    goes wrong is a RuntimeWarning, unless the client is *strict*.
+    agent names, when it is not given. *distil_with*: a model that makes the run's artifacts here, within
+    *distil_seconds* or not at all. *whole_run*: what compression takes out is kept beside the messages until the run is
+    handed over. Memory never breaks a run: what goes wrong is a RuntimeWarning, unless the client is *strict*.
 
     Example: `builder.add_node("recall", nodes.recall); builder.add_node("end_run", nodes.end_run)`
     """
@@ -68,6 +70,7 @@ class MemoryNodes:
         limits: Mapping[str, Any] | None = None,
         used: Used = cited,
         distil_with: BaseChatModel | None = None,
+        distil_seconds: float = DISTILLING_SECONDS,
         whole_run: bool = True,
     ) -> None:
         self.memory = memory
@@ -83,6 +86,7 @@ class MemoryNodes:
         self._limits = dict(limits or {})
         self._used = used
         self._distil_with = distil_with
+        self._distil_seconds = patience(distil_seconds, "distil_seconds")
         self._whole_run = whole_run
 
     def recall(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -213,9 +217,8 @@ class MemoryNodes:
     ) -> None:
         run, said = kept.run, said_in(messages, kept)
         artifacts = self._artifacts(run, said, about["task_type"], outcome)
-        made = artifacts.get("outcome") if artifacts else None
-        result = outcome or (Outcome(made) if isinstance(made, str) and made in Outcome.__members__ else None)
-        succeeded = _SUCCEEDED.get(result) if result and run.procedure_id else None
+        result = outcome or (artifacts.get("outcome") if artifacts else None)
+        succeeded = procedure_succeeded(result) if run.procedure_id else None
         rated: dict[str, Any] = {"procedure_id": run.procedure_id, "procedure_succeeded": succeeded}
         self.memory.end_run(
             run.run_id,
@@ -224,7 +227,7 @@ class MemoryNodes:
             task=run.task or None,
             **about,
             context_id=run.context_id,
-            used=self._guarded("what it used could not be told", lambda: _ids(self._used(run.item_ids, said))) or (),
+            used=self._guarded("what it used could not be told", lambda: ids_of(self._used(run.item_ids, said))) or (),
             artifacts=artifacts,
             **(rated | dict(noted_in(said))),
         )
@@ -234,11 +237,17 @@ class MemoryNodes:
     ) -> Mapping[str, object] | None:
         if self._distil_with is None:
             return None
+        about: dict[str, Any] = {"task": run.task, "task_type": task_type, "outcome": outcome}
         try:
-            return agent_artifacts(self._distil_with, said, task=run.task, task_type=task_type, outcome=outcome)
+            return agent_artifacts(self._distil_with, said, seconds=self._distil_seconds, **about)
+        except ModelAnswerError as unusable:
+            reason = str(unusable)
+            if unusable.reason == LATE:
+                reason = f"the model did not answer within {self._distil_seconds:g} s (distil_seconds)"
         except Exception as error:
-            warnings.warn(f"the run was not distilled here ({type(error).__name__})", RuntimeWarning, stacklevel=4)
-            return None
+            reason = type(error).__name__
+        warnings.warn(f"the run was not distilled here: {reason}", RuntimeWarning, stacklevel=4)
+        return None
 
     def _said(self, run: RunRecord | None, state: Any, runtime: Runtime[Any]) -> dict[str, str | None]:
         """What the program says of *run*, None for one that begins. It stays its user's who began it, whoever resumes
@@ -284,14 +293,6 @@ def _outcome(value: object) -> Outcome | None:
     return Outcome(str(value))
 
 
-def _ids(used: object) -> list[str]:
-    found = list(used) if isinstance(used, Iterable) and not isinstance(used, str) else [None]
-    ids = [one for one in found if isinstance(one, str)]
-    if len(ids) < len(found):
-        raise RefusedInputError("used", "must be a list of the ids of recalled items")
-    return ids
-
-
 def _begun_as(run: RunRecord) -> Mapping[str, str | None]:
     """What a run that broke off was about: who runs the thread now may be somebody else."""
     if run.about is None:
@@ -300,12 +301,11 @@ def _begun_as(run: RunRecord) -> Mapping[str, str | None]:
 
 
 def _recalled_fields(found: Recall) -> dict[str, Any]:
-    procedures = [item.id for item in found.items if item.tier == "procedural"]
     return {
         "context": found.context,
         "context_id": found.context_id,
         "item_ids": tuple(item.id for item in found.items),
-        "procedure_id": procedures[0] if procedures else None,
+        "procedure_id": found.procedure_id,
     }
 
 

@@ -1,10 +1,10 @@
 """Where in a thread's messages a run begins, what it was asked, and what it said in all."""
 
-import re
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from agent_memory.domain.memory_use import cited_in
 from agent_memory.domain.plain_text import one_line, shortened
 from agent_memory.domain.transcript_blocks import as_text
 from agent_memory.langgraph.messages import summary_of, text_of
@@ -13,8 +13,6 @@ from agent_memory.langgraph.state import Kept, RunRecord
 MAX_TASK = 8_000
 # "Friday, please" says what was asked only together with what was said before.
 SHORT_TASK, MAX_EARLIER = 200, 1_000
-# A run that is called "7" would be cited in every transcript.
-LEAST_CITED = 5
 
 
 def beginning(messages: Sequence[BaseMessage], before: RunRecord | None) -> int:
@@ -89,12 +87,7 @@ def cited(item_ids: Sequence[str], messages: Sequence[BaseMessage]) -> list[str]
         for message in messages
         if isinstance(message, AIMessage)
     )
-    return [item for item in item_ids if _stands_in(item, words) or _stands_in(item.rsplit("/", 1)[-1], words)]
-
-
-def _stands_in(name: str, words: str) -> bool:
-    found = rf"(?<![\w@-]){re.escape(name)}(?![\w@-])"
-    return len(name) >= LEAST_CITED and re.search(found, words) is not None
+    return cited_in(item_ids, words)
 
 
 def _asked_since(messages: Sequence[BaseMessage], before: RunRecord) -> list[int]:
