@@ -27,7 +27,7 @@ def ids_of(used: object) -> list[str]:
 
 def procedure_succeeded(outcome: object) -> bool | None:
     """How the procedure of a run did that ended so; None where the outcome does not tell."""
-    return _SUCCEEDED.get(Outcome(outcome)) if outcome in list(Outcome) else None
+    return _SUCCEEDED.get(Outcome(outcome)) if isinstance(outcome, str) and outcome in list(Outcome) else None
 
 
 def _stands_in(name: str, words: str) -> bool:
