@@ -2,7 +2,6 @@
 answers that may not stand, a gate that fails, and a night that is killed."""
 
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +12,17 @@ import pytest
 from agent_memory.cli import app as command
 from agent_memory.deployment import Deployment
 from agent_memory.domain.agentcore import place_of
-from agent_memory.domain.agentcore_ports import Asked
-from agent_memory.domain.agentcore_records import Record
+from support.agentcore_memories import (
+    described,
+    forget_the_lock,
+    function,
+    measured,
+    memory_of,
+    put,
+    read,
+    records_of,
+    trail,
+)
 from support.agentcore_stack import (
     ADDED,
     ANSWERS,
@@ -28,10 +36,8 @@ from support.agentcore_stack import (
     a_merging_model,
     a_read,
     asked_about,
-    deliver,
     expected,
     one_of,
-    put_there,
     two_about,
     two_thousand,
 )
@@ -109,67 +115,6 @@ def answered(stack: runtime.Stack, capsys: pytest.CaptureFixture[str]) -> Answer
     return ask
 
 
-def function(functions: Any, step: str) -> Mapping[str, Any]:
-    """The function of a step of this night."""
-    pages = functions.get_paginator("list_functions").paginate()
-    [found] = [
-        one
-        for page in pages
-        for one in page["Functions"]
-        if re.fullmatch(rf"agent-memory-agentcore-{step}-[a-z-]+", one["FunctionName"])
-    ]
-    return found  # type: ignore[no-any-return]  # a client that is typed as Any
-
-
-def memory_of(deployment: Deployment, name: str) -> Any:
-    return next(one for one in deployment.agentcore.memories if one.name == name)
-
-
-def records_of(deployment: Deployment, name: str) -> list[Record]:
-    own = deployment.agentcore
-    return list(own.records(memory_of(deployment, name)).listed(Asked("/actors/")))
-
-
-def described(records: Sequence[Record]) -> Counter[str]:
-    """Every record but for its id and what a restore adds."""
-    return Counter(
-        json.dumps(
-            [one.text, one.namespace, one.strategy_id, one.created_at,
-             {key: held for key, held in one.metadata.items() if key not in ADDED}],
-            sort_keys=True,
-        )
-        for one in records
-    )  # fmt: skip
-
-
-def put(deployment: Deployment, name: str, told: Sequence[Told]) -> list[str]:
-    """Records of old, in a memory whose index is lost: the next refresh lists all of it."""
-    memory_id = memory_of(deployment, name).memory_id
-    bucket = deployment.services.settings.agentcore_bucket
-    deployment.clients.get("s3").delete_object(Bucket=bucket, Key=f"agentcore/{name}/index.json.gz")
-    return put_there(deployment.clients.get("bedrock-agentcore"), memory_id, told)
-
-
-def trail(deployment: Deployment, events: Sequence[Mapping[str, Any]], *, at: int, name: str) -> None:
-    deliver(deployment.clients.get("s3"), deployment.services.settings.trail_bucket, events, at=at, name=name)
-
-
-def read(deployment: Deployment, memory_id: str, told: Sequence[Told], ids: Sequence[str]) -> None:
-    """The reads, among reads that are none: of a function of the night, ones that failed, ones of another service."""
-    events = [
-        a_read(f"e-{number}-{read}", memory_id, ids[number], one.read_at)
-        for number, one in enumerate(told)
-        for read in range(one.reads)
-    ]
-    own = {"arn": function(deployment.clients.get("lambda"), "examine")["Role"]}
-    at = max(one.read_at for one in told)
-    for number, name in enumerate(ids[: 3 * CELLS]):
-        others = ({"userIdentity": {"sessionContext": {"sessionIssuer": own}}}, {"errorCode": "AccessDenied"},
-                  {"eventSource": "s3.amazonaws.com"})  # fmt: skip
-        events += [a_read(f"o-{number}-{place}", memory_id, name, at, **one) for place, one in enumerate(others)]
-    trail(deployment, events, at=at, name="reads")
-
-
 def test_two_thousand_records_are_planned_by_the_formula_merged_removed_and_brought_back(
     deployment: Deployment, answered: Answered, model: ConverseServer, stack: runtime.Stack
 ) -> None:
@@ -179,22 +124,10 @@ def test_two_thousand_records_are_planned_by_the_formula_merged_removed_and_brou
     ids = put(deployment, "harbour", told)
     read(deployment, memory.memory_id, told, ids)
 
-    run = answered("plan")["run"]
-    wanted = {name: expected(one, now=run["now"]) for name, one in zip(ids, told, strict=True)}
-    due = {name: word for name, (word, _) in wanted.items() if word != "keep"}
-    assert Counter(due.values()) == {"merge": 2 * len(PAIRS), "prune": CELLS, "expire": CELLS + 2 * CELLS // 3}
-    items = answered("plan", run["night"], "--tenant", "harbour")
-    assert {one["run_id"]: one["action"] for one in items} == due
-    assert all(abs(one["score"] - wanted[one["run_id"]][1]) < 2e-6 for one in items)
-    places = {name: place_of(memory.memory_id, one.namespace) for name, one in zip(ids, told, strict=True)}
-    assert all(one["agent_id"] == places[one["run_id"]] for one in items)
-    groups = {one["group"]: frozenset(o["run_id"] for o in items if o["group"] == one["group"]) for one in items}
-    pairs = {frozenset((ids[cell], ids[cell + CELLS])) for cell in PAIRS}
-    assert {members for group, members in groups.items() if group} == pairs
-
+    due = check_plan(answered, memory.memory_id, told, ids)
     before = records_of(deployment, "harbour")
     berth = told[7 * CELLS]
-    keep_asking(answered, "harbour", places[ids[7 * CELLS]], berth.text)
+    keep_asking(answered, "harbour", place_of(memory.memory_id, berth.namespace), berth.text)
     report = answered("run")
     assert (report["ended"], report["quality"]) == ("completed", "pass")
     run_id = f"{report['run']['night']}.{report['run']['attempt']}"
@@ -207,11 +140,7 @@ def test_two_thousand_records_are_planned_by_the_formula_merged_removed_and_brou
     assert sorted(sorted(asked_about(body)) for _, body in model.requests) == sorted(
         sorted((told[cell].text, told[cell + CELLS].text)) for cell in PAIRS
     )
-    log = stack.layout.function_log.read_text()
-    assert measured(log, "agentcore_merge_memories", "SummariesCreated") == len(PAIRS)
-    assert measured(log, "agentcore_lifecycle_report", "MemoriesMerged") == 2 * len(PAIRS)
-    assert "hoist" not in log
-    assert "/actors/a" not in log
+    check_log(stack.layout.function_log.read_text())
 
     ledger = deployment.agentcore.accesses.ledger()
     assert {name: ledger.of(memory.memory_id, name).times for name in ids} == {
@@ -227,10 +156,35 @@ def test_two_thousand_records_are_planned_by_the_formula_merged_removed_and_brou
     assert described(records_of(deployment, "harbour")) == described(before)
 
 
+def check_plan(answered: Answered, memory_id: str, told: Sequence[Told], ids: Sequence[str]) -> Mapping[str, str]:
+    """The plan is what the formula says, record by record; returns what is to go, with what is done with it."""
+    run = answered("plan")["run"]
+    wanted = {name: expected(one, now=run["now"]) for name, one in zip(ids, told, strict=True)}
+    due = {name: word for name, (word, _) in wanted.items() if word != "keep"}
+    assert Counter(due.values()) == {"merge": 2 * len(PAIRS), "prune": CELLS, "expire": CELLS + 2 * CELLS // 3}
+    items = answered("plan", run["night"], "--tenant", "harbour")
+    assert {one["run_id"]: one["action"] for one in items} == due
+    assert all(abs(one["score"] - wanted[one["run_id"]][1]) < 2e-6 for one in items)
+    places = {name: place_of(memory_id, one.namespace) for name, one in zip(ids, told, strict=True)}
+    assert all(one["agent_id"] == places[one["run_id"]] for one in items)
+    groups = {one["group"]: frozenset(o["run_id"] for o in items if o["group"] == one["group"]) for one in items}
+    pairs = {frozenset((ids[cell], ids[cell + CELLS])) for cell in PAIRS}
+    assert {members for group, members in groups.items() if group} == pairs
+    return due
+
+
 def keep_asking(answered: Answered, tenant_id: str, place: str, text: str) -> None:
     """A case of the quality gate: *text* must still be found in the namespace *place*."""
     words = ("--agent", place, "--question", text, "--criterion", text, "--minimum", "0.9")
     answered("add", f"{tenant_id}-1", "--tenant", tenant_id, *words, group="regress")
+
+
+def check_log(log: str) -> None:
+    """What functions say is counted, and holds neither a text nor an actor."""
+    assert measured(log, "agentcore_merge_memories", "SummariesCreated") == len(PAIRS)
+    assert measured(log, "agentcore_lifecycle_report", "MemoriesMerged") == 2 * len(PAIRS)
+    assert "hoist" not in log
+    assert "/actors/a" not in log
 
 
 def check_merged(deployment: Deployment, told: Sequence[Told], ids: Sequence[str], run_id: str, now: int) -> None:
@@ -275,12 +229,6 @@ def check_names_follow(
     assert (entry.record_id, entry.was) == (record.record_id, (name,))
     known = index.known(name, memory, deployment.agentcore.accesses.ledger(), summary_days=45)
     assert known.access_count == 26
-
-
-def measured(log: str, service: str, metric: str) -> float:
-    """The sum of a metric over all that a function printed."""
-    lines = [line[line.index("{") :] for line in log.splitlines() if '"_aws"' in line and f'"{service}"' in line]
-    return sum(sum(json.loads(line).get(metric, [0.0])) for line in lines)
 
 
 def test_answers_that_may_not_stand_keep_the_originals_and_a_failed_gate_brings_back_one_memory_only(
@@ -361,14 +309,3 @@ def test_a_night_that_is_killed_while_it_merges_loses_nothing_and_the_next_one_f
     for name in set(files.runs()) - known:
         command.run(["agentcore", "restore", name, "--tenant", "pier", "--env", "local"])
     assert described(records_of(deployment, "pier")) == described(before)
-
-
-def forget_the_lock(deployment: Deployment) -> None:
-    """An hour and a quarter later the lock of the killed night has run out."""
-    deployment.clients.get("dynamodb").update_item(
-        TableName=deployment.services.settings.ledger_table,
-        Key={"ledger_key": {"S": "registry#agentcore"}, "entry_id": {"S": "lock"}},
-        UpdateExpression="SET #until = :past",
-        ExpressionAttributeNames={"#until": "until"},
-        ExpressionAttributeValues={":past": {"N": "1"}},
-    )

@@ -124,13 +124,17 @@ def test_a_dry_run_changes_no_record_and_leaves_its_plan(both: Both) -> None:
     assert plane.count("BatchCreateMemoryRecords", "BatchDeleteMemoryRecords", "BatchUpdateMemoryRecords") == 0
 
 
-def test_a_run_taken_back_brings_every_record_back_as_it_was(both: Both) -> None:
+@pytest.mark.parametrize("nights_between", [0, 1])
+def test_a_run_taken_back_brings_every_record_back_as_it_was(both: Both, nights_between: int) -> None:
     account, plane = both
     two_cranes(plane)
     plane.put("Ferries of old.", BOB, NOW - 60 * DAY, metadata={"port": {"stringValue": "Rana"}})
     before = described(plane)
     a_night_over_agentcore(account, an_answer(MERGED))
     assert plane.texts() == {MERGED}
+    for night in range(nights_between):
+        at(account, NOW + night * DAY + 60)
+        a_night_over_agentcore(account, execution=f"b-{night}")
     services = night_services(account)
     back = restore_run(MEMORY_ID, NIGHT, services.restore_doors(MEMORY_ID), services.restore_rules, now=NOW + 60)
     assert back.finished
