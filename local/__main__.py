@@ -5,11 +5,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from local import chat_model, runtime
 from local.deploy import deploy
 from local.layout import DEFAULT_STATE, Layout, LocalRuntimeError
+from local.readable_logs import readable, since
 
 STOPPED = 3
 
@@ -52,6 +54,9 @@ def parser() -> argparse.ArgumentParser:
     command("reset", _reset, "stop the stack and forget all that it holds")
     logs = command("logs", _logs, "what the functions, the emulator and the AI server wrote")
     logs.add_argument("--follow", action="store_true", help="go on as they log")
+    logs.add_argument("--function", metavar="NAME", help="only functions whose name holds this, such as bootstrap")
+    logs.add_argument("--since", metavar="WHEN", help="only from then on: 15m, 2h, 1d, 2026-12-01T09:30Z")
+    logs.add_argument("--raw", action="store_true", help="lines as they were written, metrics too")
     return whole
 
 
@@ -163,9 +168,13 @@ def _logs(options: argparse.Namespace) -> int:
     layout = Layout(options.state)
     if not layout.emulator_log.exists():
         raise LocalRuntimeError(f"nothing ran on {options.state} yet. Next: python -m local up{_state_option(options)}")
-    sources = [("", layout.function_log), ("emulator: ", layout.emulator_log), ("AI server: ", layout.ai_log)]
+    after = since(options.since, datetime.now(UTC)) if options.since else None
+    servers = [("emulator: ", layout.emulator_log), ("AI server: ", layout.ai_log)]
+    # Servers say neither which function they worked for nor, all of them, when.
+    sources = [("", layout.function_log), *([] if options.function or after else servers)]
     for line in _lines(sources, follow=options.follow):
-        sys.stdout.write(line)
+        shown = line if options.raw else readable(line, function=options.function, after=after)
+        sys.stdout.write(shown or "")
         sys.stdout.flush()
     return 0
 

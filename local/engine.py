@@ -83,6 +83,8 @@ class Engine:
             "IOT_MTLS_ENABLED": "0",
             "DOCKER_HOST": f"unix://{layout.temporary / 'no-docker.sock'}",
             "LOG_LEVEL": "WARNING",
+            # The emulator's level is not the functions': what they decided is what `local logs` is for.
+            "POWERTOOLS_LOG_LEVEL": "INFO",
         }
 
     def kill_workers(self) -> int:

@@ -87,3 +87,49 @@ def test_an_environment_is_current_only_for_the_requirements_it_was_made_from(tm
     assert environments.installed(venv)
     requirements.write_text("two")
     assert not environments.installed(venv)
+
+
+def logged(tmp_path, *lines):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "emulator.log").write_text("ready\n")
+    (tmp_path / "logs" / "functions.log").write_text("".join(line + "\n" for line in lines))
+
+
+BOOTSTRAP = (
+    '2026-12-01T09:00:00Z agent-memory-bootstrap-local {"level":"INFO","location":"handler:37","message":"memory recalled",'
+    '"timestamp":"x","service":"bootstrap","cold_start":true,"tenant_id":"acme","items":2,"other":"' + "w" * 90 + '"}'
+)
+DECAY = '2026-12-01T10:00:00Z agent-memory-decay-local {"level":"WARNING","message":"held","tenant_id":"acme"}'
+METRICS = '2026-12-01T10:00:00Z agent-memory-decay-local {"_aws":{"Timestamp":1},"service":"decay","Held":[1.0]}'
+
+
+def test_logs_are_lines_for_people_with_ids_and_counts_and_without_long_words(tmp_path, capsys):
+    logged(tmp_path, BOOTSTRAP, DECAY, METRICS, "Traceback (most recent call last):")
+    assert main(["logs", "--state", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2026-12-01T09:00:00Z INFO    agent-memory-bootstrap-local memory recalled tenant_id=acme items=2 "
+        "other=[90 characters]",
+        "2026-12-01T10:00:00Z WARNING agent-memory-decay-local held tenant_id=acme",
+        "2026-12-01T10:00:00Z METRICS agent-memory-decay-local Held=1",
+        "Traceback (most recent call last):",
+        "emulator: ready",
+    ]
+    assert main(["logs", "--state", str(tmp_path), "--raw"]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [BOOTSTRAP, DECAY, METRICS]
+
+
+def test_logs_can_be_of_one_function_and_from_some_time_on(tmp_path, capsys):
+    logged(tmp_path, BOOTSTRAP, DECAY)
+    for words, expected in (
+        (["--function", "decay"], ["held"]),
+        (["--since", "2026-12-01T09:30Z"], ["held"]),
+        (["--since", "2026-12-01T10:30+01:00"], ["held"]),
+        (["--since", "2026-12-01T09:00Z", "--function", "boot"], ["memory recalled"]),
+        (["--since", "9999d"], ["memory recalled", "held"]),
+    ):
+        assert main(["logs", "--state", str(tmp_path), *words]) == 0
+        said = capsys.readouterr().out
+        assert [word for word in ("memory recalled", "held") if word in said] == expected
+        assert "ready" not in said
+    assert main(["logs", "--state", str(tmp_path), "--since", "soon"]) == 1
+    assert "15m" in capsys.readouterr().err

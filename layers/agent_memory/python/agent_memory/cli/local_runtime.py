@@ -63,5 +63,10 @@ def reset(ctx: typer.Context, rest: Rest = None, output: OutputOption = None) ->
 
 @app.command(context_settings=PASS_ON)
 def logs(ctx: typer.Context, rest: Rest = None, output: OutputOption = None) -> None:
-    """Show what the functions logged; --follow goes on as they log."""
+    """Show what the functions logged; --follow goes on as they log, --function NAME and --since 15m choose.
+
+    Each line is for people: when, level, function, message, ids. --raw shows lines as they were written, metrics too.
+
+    Example: `agent-memory local logs --follow --function bootstrap --since 15m`
+    """
     _run(ctx, "logs", rest, output)
