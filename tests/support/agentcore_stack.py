@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 def two_about(quay: int, namespace: str, strategy: str, *, now: int, days: float = 36.2) -> list[Told]:
     """Two unread records about the hoist of a quay, the older first."""
-    said = ("lifts 40 tonnes", "needs two operators")
+    said = ("lifts loads of 40 tonnes", "lifts loads with two operators")
     ages = (days + 1, days)
     return [
         Told(f"The loading hoist of quay {quay} {what}.", namespace, strategy, now - round(age * DAY))
@@ -162,7 +162,7 @@ ANSWERS: Mapping[int, tuple[Callable[[Sequence[str]], Answer], str]] = {
     902: (lambda texts: answered(""), "empty"),
     903: (lambda texts: answered(one_of(texts), confidence=0.3), "low_confidence"),
     904: (lambda texts: answered(one_of(texts).replace("40", "90")), "number_not_in_sources"),
-    905: (lambda texts: answered(one_of(texts).replace("needs", "does not need")), "contradicts_sources"),
+    905: (lambda texts: answered(one_of(texts).replace("lifts loads with", "does not lift loads with")), "contradicts_sources"),
     906: (lambda texts: answered(one_of(texts), delete=["mem-" + "a" * 40]), "unexpected_fields"),
     907: (lambda texts: converse({"text": "I merged them."}, stop="end_turn"), "not_json"),
 }
