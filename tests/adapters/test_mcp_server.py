@@ -198,7 +198,7 @@ def test_memory_that_cannot_be_reached_is_told_and_the_run_can_be_ended_again(wo
         told, kept = called(world, ("recall", {"task": "x"}), ("end_run", end))
     assert "can't be read now" in text_of(told)
     assert "run_id: r-" in text_of(told)
-    assert text_of(kept).startswith("Not handed over yet: events:PutEvents")
+    assert text_of(kept).startswith("Not handed over yet: denied: events:PutEvents")
 
 
 def test_a_page_in_a_browser_and_another_host_are_refused() -> None:

@@ -145,7 +145,8 @@ def everything(account: AwsAccount) -> dict[str, str]:
                 found[f"{bucket}:{one['Key']}?{one['VersionId']}"] = _text(body)
     for queue in ("AGENT_MEMORY_INTAKE_DEAD_LETTERS", "AGENT_MEMORY_RETRIEVALS_DEAD_LETTERS"):
         url = account.variables[queue]
-        while got := account.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=1):
+        # Whoever looks hides nothing: an erasure right behind it could not see what is hidden.
+        while got := account.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0):
             new = {f"{queue}:{m['MessageId']}": m["Body"] for m in got.get("Messages", ())}
             if not new.keys() - found.keys():
                 break

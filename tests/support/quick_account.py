@@ -5,6 +5,7 @@ It costs only time, and most of what a test on moto took. Nothing that a test ca
 
 import copy
 import threading
+import time
 from collections import defaultdict
 from functools import cache, wraps
 from typing import Any
@@ -17,6 +18,7 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
 from moto.sqs.models import SQSBackend
 
+POLL_SECONDS = 0.005
 _loader = create_loader()
 _receive_message = SQSBackend.receive_message
 _transact_write_items = DynamoDBBackend.transact_write_items
@@ -41,6 +43,11 @@ def answer_for_empty_queues_at_once() -> None:
     def receive_message(
         self: SQSBackend, queue_name: str, count: int, wait_seconds_timeout: int, *rest: Any, **named: Any
     ) -> Any:
+        found = _receive_message(self, queue_name, count, 0, *rest, **named)
+        if found or not wait_seconds_timeout:
+            return found
+        # What was shown again this very millisecond is seen in the next; a long poll would have found it.
+        time.sleep(POLL_SECONDS)
         return _receive_message(self, queue_name, count, 0, *rest, **named)
 
     SQSBackend.receive_message = receive_message

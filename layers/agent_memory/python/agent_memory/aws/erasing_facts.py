@@ -52,19 +52,19 @@ class ErasingFacts(DynamoFactShelf):
     def count(self, domain: str) -> int:
         return sum(1 for _ in self._rows(domain))
 
-    def orphans(self, seen: DomainFacts, theirs: Callable[[Observation], bool]) -> Sequence[Item]:
-        """Observations of theirs whose fact is gone: what a break left."""
+    def orphans(self, seen: DomainFacts, theirs: Callable[[Observation], bool]) -> Sequence[str]:
+        """The entries of theirs whose fact is gone: observations that a break left."""
         known = {fact.fact_id for fact in seen.facts}
         found = []
         for row in self._rows(seen.domain):
             fact_id, *rest = row[FACTS_SORT_KEY]["S"].split(SEPARATOR)
             plain = attributes(row)
             if rest and fact_id not in known and theirs(_observation_like(plain)):
-                found.append(row)
+                found.append(str(row[FACTS_SORT_KEY]["S"]))
         return found
 
-    def drop(self, row: Item) -> None:
-        self._transactions.write([self._delete(row)])
+    def drop(self, domain: str, entry: str) -> None:
+        self._transactions.write([self._delete(self._items.key(domain, entry))])
 
 
 def _observation_like(plain: dict[str, object]) -> Observation:
@@ -138,9 +138,9 @@ class FactStore:
                 known = self._noted(erasure, fact, change, known)
             held = self._write(seen, found, gone, tally)
             if not found:
-                for row in self._facts.orphans(seen, is_theirs(erasure, known)):
-                    self._facts.drop(row)
-                    tally.remove(str(row[FACTS_SORT_KEY]["S"]))
+                for entry in self._facts.orphans(seen, is_theirs(erasure, known)):
+                    self._facts.drop(seen.domain, entry)
+                    tally.remove(entry)
                 return known
             # Once more after a change: what it contested, and what came meanwhile.
             self._pause(0 if held else min(1.0, 0.05 * 2**attempt))
