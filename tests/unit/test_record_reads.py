@@ -242,6 +242,20 @@ def test_ids_of_events_are_forgotten_when_no_window_can_show_them_again_and_of_r
     assert window_of(second, hours=168, now=later + 60).begin == window.begin
 
 
+@pytest.mark.parametrize("hours", [25, 48, 168])
+def test_a_report_of_a_week_ago_counts_once_however_many_nights_and_hours_show_it(hours: int) -> None:
+    report = kept(an_event(read_at=NOW - 7 * DAY_SECONDS + 60))
+    ledger = AccessLedger()
+    for night in range(1, 10):
+        now = NOW + night * DAY_SECONDS - 12 * HOUR_SECONDS
+        window = window_of(ledger, hours=hours, now=now)
+        shown = [report] if window.takes(report.received_at) else []
+        found = [one for held in shown for one in reported(held, known={ONE, TWO}, counts=Counter())]
+        ledger = added(ledger, found, window=window, now=now)
+    assert times(ledger, ONE, TWO) == [1, 1]
+    assert not ledger.seen
+
+
 def test_a_clock_that_was_ahead_once_does_not_make_the_next_night_read_nothing() -> None:
     ahead = NOW + 9 * DAY_SECONDS
     ledger = added(AccessLedger(), [], window=window_of(AccessLedger(), hours=25, now=ahead), now=ahead)

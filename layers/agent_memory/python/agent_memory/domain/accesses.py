@@ -18,8 +18,9 @@ from agent_memory.domain.retention import HOUR_SECONDS
 VERSION: Final = 2
 # Nights that were missed are made up for as long as the trail's bucket keeps its files.
 LONGEST_HOURS: Final = 7 * 24
-# A report may speak of reads of a week ago, and be heard again as long as that: its ids are kept longer.
-_REPORTED_HOURS: Final = LONGEST_HOURS + 25
+# A report may speak of reads of a week before it was heard, and is heard by every window that holds this moment: its ids
+# are kept longer by that week.
+_REPORTED_HOURS: Final = LONGEST_HOURS
 
 
 class LedgerError(AgentMemoryError):
@@ -121,7 +122,7 @@ def added(
 
 def _oldest(event_id: str, window: Window) -> int:
     """Until when an event must be known by its id: what is before a window is never counted by a later one."""
-    return window.end - _REPORTED_HOURS * HOUR_SECONDS if event_id.startswith(REPORTED) else window.begin
+    return window.begin - (_REPORTED_HOURS * HOUR_SECONDS if event_id.startswith(REPORTED) else 0)
 
 
 def read_ledger(body: bytes | str) -> AccessLedger:
