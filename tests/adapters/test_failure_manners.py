@@ -9,9 +9,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from agent_memory.client import INLINE_BYTES, AgentMemory
+from agent_memory.client import AgentMemory
+from agent_memory.client_handover import INLINE_BYTES
 from agent_memory.domain.errors import AccessRefusedError, RefusedInputError, RetryableError
-from agent_memory.spool import MAX_DENIALS, Spool
+from agent_memory.spool import Spool
+from agent_memory.spool_sending import MAX_DENIALS
 from support.stand_in import StandIn, a_stand_in
 
 WORDS = "the customer's own words"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from agent_memory.domain.errors import AccessRefusedError, AgentMemoryError, RefusedInputError, RetryableError
-from agent_memory.spool import DAY_SECONDS, MAX_DENIALS, Spool, SpoolFullError
+from agent_memory.spool import DAY_SECONDS, Spool, SpoolFullError
+from agent_memory.spool_sending import MAX_DENIALS
 
 WORDS = "the customer's own words"
 

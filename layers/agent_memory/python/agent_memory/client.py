@@ -12,17 +12,25 @@ memory.end_run("run-1", messages=messages, outcome="COMPLETED", recall=recalled)
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import TimeoutError as LateError
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-from agent_memory.client_answers import Degraded, Handover, Recall, RecalledItem, context_of, recall_from, unanswered
+from agent_memory.client_answers import (
+    Degraded,
+    Handover,
+    Recall,
+    RecalledItem,
+    context_of,
+    reason_told,
+    recall_from,
+    unanswered,
+)
+from agent_memory.client_handover import as_text, hand_over
 from agent_memory.client_reads import ReportedReads, reads_detail, send_reads
-from agent_memory.contract import RUN_ENDED, SCHEMA_VERSION
+from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.deployment import Deployment
-from agent_memory.domain.deadlines import patience, reason_of, started
-from agent_memory.domain.errors import AgentMemoryError, RefusedInputError, RetryableError
+from agent_memory.domain.deadlines import patience, within
+from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.keys import identifier, label, tenant_identifier, user_identity
 from agent_memory.domain.models import Outcome
 from agent_memory.domain.outgoing import about, as_json, feedback, messages_of, result_of, with_facts, zoned
@@ -30,16 +38,12 @@ from agent_memory.spool import Spool, SpoolFullError, spool_of
 
 __all__ = ["AgentMemory", "Degraded", "Handover", "Recall", "RecalledItem", "ReportedReads", "hand_over"]
 
-# A put of events must stay under 1 MB in all; the accepted event travels through SQS as well.
-INLINE_BYTES = 200_000
-DETAIL_BYTES = 900_000
 # A handover may have to upload, and tries again by itself.
 HANDOVER_PATIENCE = 3
 # How many runs that could not be sent before go along with one that could.
 SENT_ALONG = 3
 
 Unsent = Callable[[Mapping[str, object], str], object]
-Result = TypeVar("Result")
 
 
 class AgentMemory:
@@ -114,7 +118,7 @@ class AgentMemory:
             raise
         except Exception as error:
             self._noted(error, "memory was not recalled")
-            return unanswered(_reason(error))
+            return unanswered(reason_told(error))
 
     def prefetch(
         self,
@@ -203,10 +207,10 @@ class AgentMemory:
         who = (self.tenant_id, self.agent_id)
         detail = reads_detail(*who, memory_id, record_ids, used=used, context_id=context_id, read_at=read_at)
         try:
-            return _within(self._timeout_seconds, lambda: send_reads(self._deployment, detail))
+            return within(self._timeout_seconds, lambda: send_reads(self._deployment, detail))
         except Exception as error:
             self._noted(error, "reads were not reported")
-            return ReportedReads(context_id=str(detail["context_id"]), sent=False, reason=_reason(error))
+            return ReportedReads(context_id=str(detail["context_id"]), sent=False, reason=reason_told(error))
 
     def working_memory_rules(self) -> Mapping[str, int]:
         """The thresholds of working memory that the deployment recommends (trigger, keep, ceiling); none when it can't
@@ -215,7 +219,7 @@ class AgentMemory:
         Example: `WorkingMemory(summariser, **memory.working_memory_rules())`
         """
         try:
-            return _within(self._timeout_seconds, self._deployment.working_memory)
+            return within(self._timeout_seconds, self._deployment.working_memory)
         except Exception:  # what a run may do without is no reason to warn: the recall says that memory is away
             return {}
 
@@ -243,17 +247,17 @@ class AgentMemory:
         return {name: value for name, value in question.items() if value is not None}
 
     def _asked(self, question: Mapping[str, object]) -> Mapping[str, object]:
-        return _within(self._timeout_seconds, lambda: self._deployment.bootstrap.ask(question))
+        return within(self._timeout_seconds, lambda: self._deployment.bootstrap.ask(question))
 
     def _noted(self, error: Exception, what: str, reason: str | None = None, level: int = 3) -> None:
         """Warn the agent's own line that the run goes on without memory; raise instead when *strict*."""
         if self.strict:
             raise error
-        warnings.warn(f"{what}: {reason or _reason(error)}", RuntimeWarning, stacklevel=level)
+        warnings.warn(f"{what}: {reason or reason_told(error)}", RuntimeWarning, stacklevel=level)
 
     def _handed_over(self, run_id: str, detail: Mapping[str, object]) -> Handover:
         try:
-            done = _within(self._timeout_seconds * HANDOVER_PATIENCE, lambda: hand_over(self._deployment, detail))
+            done = within(self._timeout_seconds * HANDOVER_PATIENCE, lambda: hand_over(self._deployment, detail))
         except RefusedInputError:
             raise
         except Exception as error:
@@ -263,10 +267,10 @@ class AgentMemory:
 
     def _kept(self, run_id: str, detail: Mapping[str, object], error: Exception) -> Handover:
         """What becomes of a run that could not be sent: the spool, else the callback, and always a warning."""
-        reason, spooled = _reason(error), False
+        reason, spooled = reason_told(error), False
         if self._spool is not None:
             try:
-                self._spool.keep(json.loads(_text(detail)))
+                self._spool.keep(json.loads(as_text(detail)))
                 spooled = True
             except (SpoolFullError, OSError) as full:
                 reason += f"; it could not be spooled either: {full}"
@@ -285,54 +289,12 @@ class AgentMemory:
             return
         spool, deployment = self._spool, self._deployment
         try:
-            report = _within(
+            report = within(
                 self._timeout_seconds * HANDOVER_PATIENCE,
                 lambda: spool.send(self.tenant_id, lambda detail: hand_over(deployment, detail), limit=SENT_ALONG),
             )
         except Exception as error:
-            warnings.warn(f"spooled runs were not sent: {_reason(error)}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"spooled runs were not sent: {reason_told(error)}", RuntimeWarning, stacklevel=4)
             return
         if notice := report.notice(self.tenant_id):
             warnings.warn(notice, RuntimeWarning, stacklevel=4)
-
-
-def hand_over(deployment: Deployment, detail: Mapping[str, object]) -> Handover:
-    """Put one run-ended detail (docs/events) on the bus; a transcript that is too large goes to S3 first.
-
-    Example: `hand_over(Deployment("dev"), json.load(open("run.json")))`
-    """
-    tenant_id = tenant_identifier(detail.get("tenant_id"))
-    agent_id = identifier(detail.get("agent_id"), "agent_id")
-    run_id = identifier(detail.get("run_id"), "run_id")
-    text = _text(detail)
-    uri = None
-    if len(text.encode()) > INLINE_BYTES:
-        transcript = detail.get("transcript")
-        if isinstance(transcript, Mapping) and "messages" in transcript:
-            uri = deployment.uploads(tenant_id).put(agent_id, run_id, _text(transcript))
-            text = _text({**detail, "transcript": {"s3_uri": uri}})
-    if len(text.encode()) > DETAIL_BYTES:
-        raise RefusedInputError("detail", f"must be at most {DETAIL_BYTES} bytes beside its transcript")
-    event_id = deployment.events(tenant_id).put(RUN_ENDED, text)
-    return Handover(run_id=run_id, sent=True, event_id=event_id, transcript_uri=uri)
-
-
-def _text(value: object) -> str:
-    return json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _within(seconds: float, work: Callable[[], Result]) -> Result:
-    """What *work* gives. Raises RetryableError when it takes longer than *seconds*; it is left behind then."""
-    try:
-        return started(work).result(timeout=seconds)
-    except LateError:
-        raise RetryableError(f"memory did not answer within {seconds:g} s", why="timeout") from None
-
-
-def _reason(error: Exception) -> str:
-    """Ours say what happened and what to do, behind the word for it where there is one; of others the kind alone,
-    because their words may quote content."""
-    if not isinstance(error, AgentMemoryError):
-        return f"unexpected {type(error).__name__}"
-    word = reason_of(error)
-    return str(error) if word == "error" else f"{word}: {error}"

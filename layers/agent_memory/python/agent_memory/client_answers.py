@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent_memory.domain.errors import RefusedInputError
+from agent_memory.domain.deadlines import reason_of
+from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.models import Model
 
 
@@ -135,3 +136,12 @@ def _list(value: object) -> list[Mapping[str, object]]:
     if value and not isinstance(value, list):
         raise TypeError("not a list")
     return value if isinstance(value, list) else []
+
+
+def reason_told(error: Exception) -> str:
+    """Ours say what happened and what to do, behind the word for it where there is one; of others the kind alone,
+    because their words may quote content."""
+    if not isinstance(error, AgentMemoryError):
+        return f"unexpected {type(error).__name__}"
+    word = reason_of(error)
+    return str(error) if word == "error" else f"{word}: {error}"

@@ -17,11 +17,8 @@ from typing import Final
 from agent_memory.domain.errors import (
     AccessRefusedError,
     AgentMemoryError,
-    ConfigurationError,
     RefusedInputError,
-    RetryableError,
 )
-from agent_memory.domain.json_text import read_json
 from agent_memory.domain.keys import identifier, tenant_identifier
 from agent_memory.domain.models import Model
 from agent_memory.spool_files import (
@@ -30,27 +27,20 @@ from agent_memory.spool_files import (
     files_below,
     forget_notes,
     locked,
-    reason_file,
     reason_of,
     runs_in,
     size_of,
     tries_and_age,
-    tries_file,
     tries_of,
     written,
 )
+from agent_memory.spool_sending import MENDABLE, SET_ASIDE, Send, denied_again, read_run, sent, tried
 
 MAX_BYTES: Final = 200_000_000
 MAX_DAYS: Final = 7.0
 DAY_SECONDS: Final = 86_400
-SET_ASIDE: Final = "set-aside"
 # A writer that died leaves its half behind; nobody writes for so long.
 ABANDONED_SECONDS: Final = 3_600
-# What has nothing to do with the run itself.
-MENDABLE = (RetryableError, AccessRefusedError, ConfigurationError)
-# So often may a run be denied while others get through; then it is the run that is denied, not the machine.
-MAX_DENIALS: Final = 5
-Send = Callable[[dict[str, object]], object]
 
 
 class SpoolFullError(AgentMemoryError):
@@ -184,18 +174,18 @@ class Spool:
             counts, denied, reason = {"sent": 0, "set_aside": 0}, list[tuple[Path, str]](), None
             for file in sorted(runs_in(place), key=tries_and_age)[:limit]:
                 try:
-                    counts[_sent(file, tenant_id, send)] += 1
+                    counts[sent(file, tenant_id, send)] += 1
                 except FileNotFoundError:
                     continue  # dropped meanwhile
                 except MENDABLE as error:
                     reason = str(error)
                     # Large runs take a permission of their own, so one that is denied says nothing of the next.
                     if not isinstance(error, AccessRefusedError):
-                        _tried(file, reason)
+                        tried(file, reason)
                         break
                     denied.append((file, reason))
             through = bool(counts["sent"]) or limit is not None
-            counts["set_aside"] += sum(_denied(file, reason, through) for file, reason in denied)
+            counts["set_aside"] += sum(denied_again(file, reason, through) for file, reason in denied)
             return SpoolReport(**counts, expired=expired, waiting=len(runs_in(place)), reason=reason)
 
     def drop(self, run: SpooledRun) -> bool:
@@ -238,7 +228,7 @@ class Spool:
     def _described(self, file: Path, tenant_id: str) -> SpooledRun | None:
         try:
             stat = file.stat()
-            detail = _read(file)
+            detail = read_run(file)
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError):
@@ -256,66 +246,6 @@ class Spool:
             tries=tries,
             last_failure=failure,
         )
-
-
-def _sent(file: Path, tenant_id: str, send: Send) -> str:
-    """Send one file and say which count it belongs to. Raises MENDABLE errors."""
-    try:
-        send(_owned(_read(file), tenant_id))
-    except (*MENDABLE, FileNotFoundError):
-        raise
-    except Exception as poison:
-        # What others' errors say may quote the run.
-        _set_aside(
-            file, str(poison) if isinstance(poison, AgentMemoryError) else f"can't be sent: {type(poison).__name__}"
-        )
-        return "set_aside"
-    file.unlink(missing_ok=True)
-    forget_notes(file)
-    return "sent"
-
-
-def _tried(file: Path, reason: str, by: int = 1) -> int:
-    """Note that *file* was tried in vain, and return how often that was so."""
-    count = tries_of(file)[0] + by
-    with suppress(OSError):  # a disk that is full must not end the sending
-        written(file.parent, tries_file(file).name, f"{count}\n{reason}".encode("utf-8", "replace"))
-    return count
-
-
-def _denied(file: Path, reason: str, others_got_through: bool) -> bool:
-    """Note that a run was denied, and whether that was once too often, so that it was set aside. Where nothing gets
-    through it is not the run that is denied."""
-    tries = _tried(file, reason, by=int(others_got_through))
-    if not others_got_through or tries < MAX_DENIALS:
-        return False
-    try:
-        _set_aside(file, f"{reason}; tried {tries} times while other runs were taken")
-    except FileNotFoundError:
-        return False  # dropped meanwhile
-    return True
-
-
-def _owned(detail: dict[str, object], tenant_id: str) -> dict[str, object]:
-    if detail.get("tenant_id") != tenant_id:
-        raise RefusedInputError("tenant_id", "must be the tenant whose folder the run lies in")
-    return detail
-
-
-def _set_aside(file: Path, reason: str) -> None:
-    aside = file.parent / SET_ASIDE
-    aside.mkdir(mode=0o700, exist_ok=True)
-    file.rename(aside / file.name)
-    forget_notes(file)
-    written(aside, reason_file(file).name, reason.encode("utf-8", "replace"))
-
-
-def _read(file: Path) -> dict[str, object]:
-    """Raises ValueError when it holds no JSON object."""
-    detail = read_json(file.read_text(encoding="utf-8"))
-    if not isinstance(detail, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - read_json raises ValueError as well
-    return detail
 
 
 def spool_of(wanted: Spool | Path | str | bool | None, environment: str) -> Spool | None:

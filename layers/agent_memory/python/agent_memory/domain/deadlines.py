@@ -50,6 +50,14 @@ def started(work: Callable[[], Result]) -> "Future[Result]":
     return future
 
 
+def within(seconds: float, work: Callable[[], Result]) -> Result:
+    """What *work* gives. Raises RetryableError when it takes longer than *seconds*; it is left behind then."""
+    try:
+        return started(work).result(timeout=seconds)
+    except LateError:
+        raise RetryableError(f"memory did not answer within {seconds:g} s", why="timeout") from None
+
+
 def reason_of(error: Exception) -> str:
     """The word for why a read gave nothing: `denied`, `throttled`, `timeout`, `unreachable` or `error`."""
     if isinstance(error, AccessRefusedError):
