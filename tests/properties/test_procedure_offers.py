@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from agent_memory.domain.procedural_recall import choose, drawn
+from agent_memory.domain.procedure_choice import choose, drawn
 from agent_memory.domain.procedure_transitions import approve, edit, pin, record_result, reject, retire, withdraw
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState, injectable
 from hypothesis import given, settings

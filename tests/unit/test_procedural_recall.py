@@ -10,7 +10,7 @@ from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import AccessRefusedError, ConfigurationError, StoreBusyError
 from agent_memory.domain.memory_context import END_MARK, strip_memory_context
 from agent_memory.domain.models import RetrievedMemory
-from agent_memory.domain.procedural_recall import BESIDE_PROVEN, PATIENCE, choose
+from agent_memory.domain.procedure_choice import BESIDE_PROVEN, PATIENCE, choose
 from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState
 from agent_memory.domain.recall import Recall, RecallDoors, Recalled

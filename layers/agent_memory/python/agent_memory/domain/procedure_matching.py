@@ -14,11 +14,13 @@ from agent_memory.domain.fact_guards_lexicon import SYNONYMS
 from agent_memory.domain.fact_guards_replaced import content
 from agent_memory.domain.fact_guards_text import Relation, folded
 from agent_memory.domain.models import Vector
-from agent_memory.domain.procedures import Procedure
+from agent_memory.domain.procedures import Procedure, ProcedureState
 from agent_memory.domain.same_fact import Thresholds, same_fact, thresholds_of
 
 # Procedures whose whole texts are further apart are not compared step by step.
 RELATED = 0.6
+# An embedder reads so much of a text at once.
+MAX_EMBEDDED = 8_000
 # "First", "then" and "finally" say what the order of the list says already.
 _ORDER_WORD = re.compile(
     r"^(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|after that|afterwards|finally|lastly)\b[,:]?\s+", re.I
@@ -35,6 +37,18 @@ _HEADS = tuple(
         ("update|modify|change", "change"),
     )
 )
+
+
+def procedure_text(title: str, steps: Sequence[str]) -> str:
+    """The text whose vector stands for title and steps."""
+    return "\n".join((title, *steps))
+
+
+def standing(procedure: Procedure) -> tuple[int, int, str]:
+    """Orders procedures that mean the same: a person's no first, then what is in use, then the oldest."""
+    order = (ProcedureState.REJECTED, ProcedureState.ESTABLISHED, ProcedureState.APPROVED, ProcedureState.NEEDS_REVIEW,
+             ProcedureState.PENDING, ProcedureState.RETIRED)  # fmt: skip
+    return order.index(procedure.state), procedure.created_at, procedure.procedure_id
 
 
 def same_steps(a: Sequence[str], b: Sequence[str]) -> bool:

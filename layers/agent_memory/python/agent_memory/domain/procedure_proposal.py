@@ -24,9 +24,10 @@ from agent_memory.domain.models import (
 from agent_memory.domain.plain_text import one_line, plain, shortened
 from agent_memory.domain.ports import Claims, Embedder
 from agent_memory.domain.procedure_hygiene import Proposed, cleaned_procedure
-from agent_memory.domain.procedure_matching import same_procedure, same_steps
+from agent_memory.domain.procedure_matching import MAX_EMBEDDED, procedure_text, same_procedure, same_steps, standing
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, TaskProcedures
+from agent_memory.domain.procedure_transitions import merge_evidence
 from agent_memory.domain.procedures import (
     MAX_PROPOSERS,
     OFFERED,
@@ -49,8 +50,6 @@ FIRST_REST, LONGEST_REST = 0.1, 1.5
 # What one task type may hold: beyond it a person is not helped by more, and reading it must stay cheap.
 MAX_EVIDENCE, MAX_WAITING = 200, 50
 MAX_TASK = 500
-# An embedder reads so much of a text at once.
-MAX_EMBEDDED = 8_000
 
 
 class ProposeDoors(NamedTuple):
@@ -223,13 +222,8 @@ class _Proposal:
 
     def _same(self, procedures: Sequence[Procedure]) -> Procedure | None:
         """The procedure that means the same. A person's no weighs most, then what is in use; the oldest of equals."""
-        own = self._identity()
-        same = [
-            known
-            for known in sorted(procedures, key=_standing)
-            if known.procedure_id == own or self._means_the_same(known)
-        ]
-        return next(iter(same), None)
+        own, ordered = self._identity(), sorted(procedures, key=standing)
+        return next((one for one in ordered if one.procedure_id == own or self._means_the_same(one)), None)
 
     def _means_the_same(self, known: Procedure) -> bool:
         comparable = self._vector if known.embedding_model == self._doors.embedder.model else None
@@ -302,20 +296,3 @@ _WORDS: dict[ProcedureState, ProposalDecision] = {
     ProcedureState.RETIRED: "retired_before",
     **dict.fromkeys(QUEUED | OFFERED, "seen_again"),
 }
-
-
-def _standing(procedure: Procedure) -> tuple[int, int, str]:
-    order = (ProcedureState.REJECTED, ProcedureState.ESTABLISHED, ProcedureState.APPROVED, ProcedureState.NEEDS_REVIEW,
-             ProcedureState.PENDING, ProcedureState.RETIRED)  # fmt: skip
-    return order.index(procedure.state), procedure.created_at, procedure.procedure_id
-
-
-def merge_evidence(procedure: Procedure, agent_id: str) -> Procedure:
-    """One more run proposed it. Its agent may not approve it from then on."""
-    proposers = tuple(dict.fromkeys((*procedure.proposers, agent_id)))[:MAX_PROPOSERS]
-    return procedure.model_copy(update={"evidence": procedure.evidence + 1, "proposers": proposers})
-
-
-def procedure_text(title: str, steps: Sequence[str]) -> str:
-    """The text whose vector stands for title and steps."""
-    return "\n".join((title, *steps))

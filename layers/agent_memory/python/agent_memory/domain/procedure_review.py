@@ -16,9 +16,9 @@ from agent_memory.domain.procedure_hygiene import (
     Proposed,
     cleaned_procedure,
 )
+from agent_memory.domain.procedure_matching import MAX_EMBEDDED, procedure_text
 from agent_memory.domain.procedure_notices import Publish, announce
 from agent_memory.domain.procedure_ports import Procedures
-from agent_memory.domain.procedure_proposal import MAX_EMBEDDED, procedure_text
 from agent_memory.domain.procedure_records import in_review_order, record, summary
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState, Reviewer, Verdict, Wording
 from agent_memory.domain.review_request import ReviewRequest

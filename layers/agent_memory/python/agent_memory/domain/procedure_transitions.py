@@ -161,6 +161,12 @@ def own_proposal(procedure: Procedure, reviewer: Reviewer) -> bool:
 _DECISIONS = frozenset({"approved", "rejected", "edited", "retired"})
 
 
+def merge_evidence(procedure: Procedure, agent_id: str) -> Procedure:
+    """One more run proposed it. Its agent may not approve it from then on."""
+    proposers = tuple(dict.fromkeys((*procedure.proposers, agent_id)))[:MAX_PROPOSERS]
+    return procedure.model_copy(update={"evidence": procedure.evidence + 1, "proposers": proposers})
+
+
 def record_result(procedure: Procedure, *, succeeded: bool, at: int, rules: ProcedureRules, now: int) -> Procedure:
     """One run followed it. What follows from the counters is settled with it."""
     counted = procedure.model_copy(
