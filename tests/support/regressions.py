@@ -3,7 +3,8 @@
 from time import monotonic
 from typing import Any, cast
 
-from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts, Knowledge
+from agent_memory.domain.knowledge_ports import Knowledge
+from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts
 from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.quality import Asking, CaseScore, QualityDoors, fingerprint
 from agent_memory.domain.recall_request import RecallRules

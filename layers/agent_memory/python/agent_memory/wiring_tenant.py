@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_memory.aws.quarantine import DynamoQuarantine
     from agent_memory.aws.regressions import DynamoRegressions
     from agent_memory.aws.tenancy import TenantSessions
-    from agent_memory.domain.ports import DirtyDomains
+    from agent_memory.domain.knowledge_ports import DirtyDomains
 
 
 class TenantServices:

@@ -13,7 +13,7 @@ from agent_memory.domain.errors import StoreBusyError
 from agent_memory.domain.fact_writes import DomainFacts, StoreMarks
 from agent_memory.domain.facts import ConfirmationSettings, Fact, Observation
 from agent_memory.domain.keys import SEPARATOR
-from agent_memory.domain.ports import DirtyDomains
+from agent_memory.domain.knowledge_ports import DirtyDomains
 
 ROUNDS = 12
 

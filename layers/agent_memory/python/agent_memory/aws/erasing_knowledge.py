@@ -7,7 +7,7 @@ from agent_memory.contract import KNOWLEDGE_PREFIX
 from agent_memory.domain.erasure import Erasure, Swept, Tally, Traces
 from agent_memory.domain.keys import document_key
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery
-from agent_memory.domain.ports import Knowledge
+from agent_memory.domain.knowledge_ports import Knowledge
 
 GONE = "NOT_FOUND"
 CHECK_SECONDS = 10

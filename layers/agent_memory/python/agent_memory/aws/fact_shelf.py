@@ -23,7 +23,7 @@ from agent_memory.domain.fact_restoring import brought_back, missing
 from agent_memory.domain.fact_writes import FactWrite, NewObservation
 from agent_memory.domain.facts import Fact
 from agent_memory.domain.keys import SEPARATOR, due_shard, ledger_key
-from agent_memory.domain.ports import DirtyDomains
+from agent_memory.domain.knowledge_ports import DirtyDomains
 
 # A transaction takes 100 actions; some are for the fact, the head and the domain.
 ROWS_AT_ONCE = 90

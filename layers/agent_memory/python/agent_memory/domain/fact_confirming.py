@@ -19,18 +19,12 @@ from agent_memory.domain.errors import (
     StoreBusyError,
     TranscriptError,
 )
+from agent_memory.domain.fact_batch import Batch
 from agent_memory.domain.fact_guards_text import Relation
 from agent_memory.domain.fact_judge import MAX_CALLS, judged
-from agent_memory.domain.fact_writes import (
-    ConfirmDecision,
-    Confirmed,
-    DomainFacts,
-    FactWrite,
-    NewObservation,
-    Receipt,
-    awaits_ingestion,
-)
-from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision, Fact, FactState
+from agent_memory.domain.fact_writes import Confirmed, FactWrite, Receipt
+from agent_memory.domain.facts import Action, Candidate, ConfirmationSettings, Decision
+from agent_memory.domain.knowledge_ports import DirtyDomains, FactDocuments
 from agent_memory.domain.models import (
     Artifacts,
     CandidateFact,
@@ -42,13 +36,11 @@ from agent_memory.domain.models import (
     RunTicket,
 )
 from agent_memory.domain.plain_text import one_line
-from agent_memory.domain.ports import ChatModel, Claims, DirtyDomains, Embedder, FactDocuments, Facts
+from agent_memory.domain.ports import ChatModel, Claims, Embedder, Facts
 from agent_memory.domain.promotion import concerns_knowledge, publish
 from agent_memory.domain.retention import RetentionRules
 from agent_memory.domain.tickets import claim_for
 
-# A transaction takes 100 actions; a candidate may touch its fact, its observation and the facts that it contradicts.
-MAX_CHANGES = 80
 ROUNDS = 14
 # What scrubbing left behind: "[NAME] signs the orders" would be confirmed by runs about three different people.
 REDACTED = re.compile(r"\[[A-Z][A-Z_]{2,40}\]")
@@ -248,7 +240,7 @@ class _Confirming:
     def _write(self, receipt: Receipt, left: list[int]) -> str:
         """Decide as many of *left* as one transaction takes, against the domain as it is now, and keep that."""
         seen = self._doors.facts.domain(self._claim.domain)
-        batch = _Batch(seen)
+        batch = Batch(seen)
         for index in left:
             batch.add(index, self._decided(index, batch))
             if batch.full:
@@ -271,7 +263,7 @@ class _Confirming:
                 publish(fact, self._doors.facts, self._doors.documents)
         return written
 
-    def _decided(self, index: int, batch: "_Batch") -> "Confirmed | Decision":
+    def _decided(self, index: int, batch: Batch) -> Confirmed | Decision:
         candidate = self._embedded[index]
         if isinstance(candidate, Confirmed):
             return candidate
@@ -285,7 +277,7 @@ class _Confirming:
             self._judgements[index, known] = judged(self._doors.judge, contents[known], candidate.content)
         return self._confirm(candidate, batch)
 
-    def _confirm(self, candidate: Candidate, batch: "_Batch") -> Decision:
+    def _confirm(self, candidate: Candidate, batch: Batch) -> Decision:
         if REDACTED.search(candidate.content):
             return Decision(action=Action.REFUSED, reason="redacted")
         words = {
@@ -295,46 +287,3 @@ class _Confirming:
         }
         known = list(batch.facts.values())
         return confirm(candidate, known=known, settings=self._rules.gate, now=self._now, judgements=words)
-
-
-class _Batch:
-    """What one transaction is going to change, candidate after candidate."""
-
-    def __init__(self, seen: DomainFacts) -> None:
-        self.facts: dict[str, Fact] = {fact.fact_id: fact for fact in seen.facts}
-        self.changed: dict[str, Fact] = {}
-        self.observations: list[NewObservation] = []
-        self.decided: list[Confirmed] = []
-
-    @property
-    def full(self) -> bool:
-        return len(self.changed) + len(self.observations) >= MAX_CHANGES
-
-    @property
-    def promoted(self) -> list[Fact]:
-        """What the write made believed, in the state in which it left it."""
-        ids = {one.fact_id for one in self.decided if one.decision in ("promoted", "superseded")}
-        return [fact for fact in self.changed.values() if fact.fact_id in ids and awaits_ingestion(fact)]
-
-    def add(self, index: int, decision: Confirmed | Decision) -> None:
-        if isinstance(decision, Confirmed):
-            self.decided.append(decision)
-            return
-        fact_id = decision.fact.fact_id if decision.fact else None
-        if decision.fact and decision.observation:
-            changed = {fact.fact_id: fact for fact in (decision.fact, *decision.others)}
-            self.facts |= changed
-            self.changed |= changed
-            self.observations.append(NewObservation(decision.fact.fact_id, decision.observation))
-        self.decided.append(Confirmed(index=index, decision=_word(decision), reason=decision.reason, fact_id=fact_id))
-
-
-def _word(decision: Decision) -> ConfirmDecision:
-    """The word that travels on."""
-    if decision.action is Action.REFUSED:
-        return "refused"
-    if decision.action is Action.REPEATED:
-        return "duplicate"
-    if decision.promoted:
-        return "superseded" if any(fact.state is FactState.SUPERSEDED for fact in decision.others) else "promoted"
-    return "contested" if decision.others else "observed"

@@ -13,9 +13,10 @@ from agent_memory.domain.examining import EVERY_AGENT
 from agent_memory.domain.fact_writes import FactWrite, FoundFact, awaits_removal
 from agent_memory.domain.facts import EXPIRED, WITHDRAWN, Fact, FactChange, FactState
 from agent_memory.domain.keys import result_key
+from agent_memory.domain.knowledge_ports import DirtyDomains, FactDocuments
 from agent_memory.domain.lifecycle import Action, Done, FactSlice, LifecycleRun, SliceResult, TenantPlan
 from agent_memory.domain.lifecycle_ports import NightFiles, TenantNotes
-from agent_memory.domain.ports import DirtyDomains, FactDocuments, Facts
+from agent_memory.domain.ports import Facts
 from agent_memory.domain.weighing import tenant_key
 
 ROOM = "facts"

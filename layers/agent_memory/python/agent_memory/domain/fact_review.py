@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple
 from agent_memory.domain.errors import RefusedInputError, StoreBusyError
 from agent_memory.domain.fact_writes import DomainFacts, FactWrite
 from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactChange, FactState
+from agent_memory.domain.knowledge_ports import DirtyDomains, FactDocuments
 from agent_memory.domain.plain_text import one_line, shortened
-from agent_memory.domain.ports import DirtyDomains, FactDocuments, Facts
+from agent_memory.domain.ports import Facts
 from agent_memory.domain.promotion import concerns_knowledge, publish
 
 ROUNDS = 8

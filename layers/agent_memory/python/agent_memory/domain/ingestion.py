@@ -10,8 +10,9 @@ from agent_memory.domain.errors import AgentMemoryError, RetryableError
 from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import WITHDRAWN
 from agent_memory.domain.knowledge import document_of, fact_document_key
+from agent_memory.domain.knowledge_ports import DirtyDomains, FactDocuments, IngestionDesk, Knowledge
 from agent_memory.domain.models import Model
-from agent_memory.domain.ports import DirtyDomains, FactDocuments, Facts, IngestionDesk, Knowledge
+from agent_memory.domain.ports import Facts
 from agent_memory.domain.promotion import publish
 
 # Jobs of one execution: what was pending, what failed, what came meanwhile. The rest waits for the next execution.

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from agent_memory.domain.fact_writes import awaits_ingestion
 from agent_memory.domain.facts import WITHDRAWN, Fact
 from agent_memory.domain.knowledge import document_of
-from agent_memory.domain.ports import FactDocuments, Facts
+from agent_memory.domain.knowledge_ports import FactDocuments
+from agent_memory.domain.ports import Facts
 
 
 def concerns_knowledge(facts: Iterable[Fact]) -> bool:

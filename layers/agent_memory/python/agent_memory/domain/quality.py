@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from agent_memory.domain.deadlines import Budget
 from agent_memory.domain.errors import ModelAnswerError, StoreBusyError
+from agent_memory.domain.knowledge_ports import Knowledge
 from agent_memory.domain.models import Model, Vector
-from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts, Knowledge
+from agent_memory.domain.ports import ChatModel, Embedder, Episodes, Facts
 from agent_memory.domain.procedure_ports import Procedures
 from agent_memory.domain.quality_judge import judged_score
 from agent_memory.domain.recall import Recall, RecallDoors, Recalled

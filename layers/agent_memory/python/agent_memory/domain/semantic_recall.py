@@ -14,8 +14,9 @@ from agent_memory.domain.deadlines import Reads, started
 from agent_memory.domain.fact_writes import FoundFact
 from agent_memory.domain.facts import BELIEVED, WITHDRAWN, Fact, FactState
 from agent_memory.domain.knowledge import MAX_RESULTS, KnowledgeQuery, Passages
+from agent_memory.domain.knowledge_ports import Knowledge
 from agent_memory.domain.models import FactScope, Vector
-from agent_memory.domain.ports import Facts, Knowledge, UserRefs
+from agent_memory.domain.ports import Facts, UserRefs
 from agent_memory.domain.quarantine import GIVES_ORDERS, gives_orders, shown_id
 from agent_memory.domain.recall_request import FactRules, RecallRequest
 from agent_memory.domain.recalled import RecalledItem, Remembered, iso

@@ -11,9 +11,9 @@ from agent_memory.domain.erasing_facts import Reduced, reduced, uncontested
 from agent_memory.domain.errors import StoreBusyError
 from agent_memory.domain.fact_writes import DomainFacts, Receipt, StoreMarks
 from agent_memory.domain.facts import BELIEVED, ConfirmationSettings, Fact, FactChange, FactState, Observation
+from agent_memory.domain.knowledge_ports import DirtyDomains, FactDocuments
 from agent_memory.domain.merge_facts import entry_of
 from agent_memory.domain.models import Episode, SourceKind
-from agent_memory.domain.ports import DirtyDomains, FactDocuments
 
 ROUNDS: Final = 12
 LONGEST_REST: Final = 1.0
