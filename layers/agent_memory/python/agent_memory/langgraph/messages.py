@@ -87,3 +87,14 @@ def _block_tokens(block: object) -> int:
 def _call_ids(message: AIMessage) -> tuple[str, ...]:
     asked = [*message.tool_calls, *message.invalid_tool_calls]
     return tuple(call_id for call in asked if isinstance(call_id := call.get("id"), str) and call_id)
+
+
+def with_context(system: SystemMessage | None, context: str) -> SystemMessage | None:
+    """The system message with what memory said behind it, in a block of its own where it consists of blocks."""
+    if not context:
+        return system
+    if system is None:
+        return SystemMessage(content=context)
+    content = system.content
+    longer = f"{content}\n\n{context}" if isinstance(content, str) else [*content, {"type": "text", "text": context}]
+    return system.model_copy(update={"content": longer})

@@ -9,7 +9,8 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langgraph.runtime import Runtime
 
 from agent_memory.client import AgentMemory
-from agent_memory.langgraph.nodes import MemoryNodes, with_context
+from agent_memory.langgraph.messages import with_context
+from agent_memory.langgraph.nodes import MemoryNodes
 from agent_memory.langgraph.state import MemoryAgentState
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
@@ -210,7 +210,7 @@ class MemoryNodes:
             "its outcome could not be told", lambda: _outcome(_given(self._outcome, state, runtime))
         )
         self._handed_over(kept, messages, self._said(kept.run, state, runtime), outcome)
-        return Kept(run=_closed(kept.run, messages)).update(self.owner)
+        return Kept(run=kept.run.closed(messages)).update(self.owner)
 
     def _handed_over(
         self, kept: Kept, messages: Sequence[BaseMessage], about: Mapping[str, Any], outcome: Outcome | None = None
@@ -270,17 +270,6 @@ class MemoryNodes:
         return self._guarded(NOT_RECALLED, lambda: self._said(run, state, runtime))
 
 
-def with_context(system: SystemMessage | None, context: str) -> SystemMessage | None:
-    """The system message with what memory said behind it, in a block of its own where it consists of blocks."""
-    if not context:
-        return system
-    if system is None:
-        return SystemMessage(content=context)
-    content = system.content
-    longer = f"{content}\n\n{context}" if isinstance(content, str) else [*content, {"type": "text", "text": context}]
-    return system.model_copy(update={"content": longer})
-
-
 def _given(value: Given[Value], state: Any, runtime: Runtime[Any]) -> Value:
     return value(state, runtime) if callable(value) else value
 
@@ -307,8 +296,3 @@ def _recalled_fields(found: Recall) -> dict[str, Any]:
         "item_ids": tuple(item.id for item in found.items),
         "procedure_id": found.procedure_id,
     }
-
-
-def _closed(run: RunRecord, messages: Sequence[BaseMessage]) -> RunRecord:
-    """What is kept of a run that was handed over: enough to know where the next one begins."""
-    return RunRecord(run_id=run.run_id, first_id=run.first_id, ended=True, last_id=messages[-1].id)

@@ -36,6 +36,10 @@ class RunRecord(Model):
     ended: bool = False
     last_id: str | None = None
 
+    def closed(self, messages: Sequence[BaseMessage]) -> "RunRecord":
+        """What is kept of a run that was handed over: enough to know where the next one begins."""
+        return RunRecord(run_id=self.run_id, first_id=self.first_id, ended=True, last_id=messages[-1].id)
+
 
 def merged(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> dict[str, Any]:
     """The records of all agents that share a state; the newer one of each."""
