@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
 if TYPE_CHECKING:
     from stacks.settings import Deployment
 
@@ -34,6 +36,15 @@ class DeploymentError(ValueError):
     def __init__(self, key: str, value: object, rule: str) -> None:
         super().__init__(f"{key}: {rule}, got {_shown(value)}")
         self.key = key
+
+
+def as_line(error: ValidationError, asked: Mapping[str, Any]) -> DeploymentError:
+    """The first finding of *error* as one line with key, value and rule."""
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0])
+    rule = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    rule = rule.replace("String should match", "must match")
+    return DeploymentError(key, asked.get(key), rule)
 
 
 def _shown(value: object) -> str:

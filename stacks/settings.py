@@ -10,35 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic.alias_generators import to_camel
 
 from stacks import agentcore_rules, rules
+from stacks.function_keys import ERASURE_KEYS, RUNTIME_KEYS
 from stacks.names import Names
-from stacks.rules import DeploymentError
-
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
-Some = Annotated[int, Field(ge=1, le=1_000_000)]
-Days = Annotated[int, Field(ge=1, le=3650)]
-JsonText = Annotated[str, Field(description="a JSON object")]
-JsonList = Annotated[str, Field(description="a JSON list")]
-KnowledgeId = Annotated[str, Field(pattern=r"^([0-9A-Za-z]{10})?$")]
-ModelId = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:/_-]*$")]
-
-# What the functions are told, beside the names of their resources: settings.Settings of the layer, key by key.
-RUNTIME_KEYS: Final = (
-    "memoryTtlDays", "failedRetentionDays", "parkedDays", "transcriptDays", "runMinConfidence",
-    "wRecency", "wAccess", "wFrequency", "maxAccessBaseline", "relevanceThreshold", "pruneDays", "decayCalibration",
-    "dueShards", "distiller", "bedrockModelId", "distilMaxTokens", "embeddingModelId", "embeddingDimensions",
-    "piiUnsupportedLanguage", "accessWindowHours", "summariseMaxTokens", "guardrailId", "prefetchMinutes",
-    "piiTypes", "piiMinScore", "piiAllow", "scrubTranscript", "bootstrapBudgetMs", "maxEpisodes", "maxContextTokens",
-    "episodeFloor", "contextDays", "tiersByTaskType", "sharedAgents", "confirmationThreshold", "requireDistinctUsers",
-    "minFactConfidence", "factFloor", "semanticTtlDays", "maxFacts", "judgeModelId", "knowledgeBaseId", "dataSourceId",
-    "procedureMinUses", "procedureMinSuccess", "procedureStaleDays", "procedureTrialShare", "procedureFloor",
-    "taskTypeAliases", "procedureReviewerAgents", "callerAuth", "canaryStorageProbe",
-    "summaryTtlDays", "maxEpisodesPerAgent", "undoDays", "archiveBeforeExpiryHours", "consolidationBatchSize",
-    "maxRemovedShare", "maxRemovedShareCeiling", "blastRadiusFrom", "lifecycleLimitHours", "summariseModelId",
-)  # fmt: skip
-
-# What only the functions of erasures are told beside that: the variables of a function have 4 KB.
-ERASURE_KEYS: Final = ("intakeDays", "deadLetterDays", "pitrDays", "erasureSettleSeconds", "agentcoreSettleSeconds")
+from stacks.setting_types import Count, Days, JsonList, JsonText, KnowledgeId, ModelId, Share, Some, as_text, json_text
 
 # The parameters that the knowledge stack publishes for the other stacks.
 KNOWLEDGE_IDS: Final = {"knowledgeBaseId": "knowledge-base-id", "dataSourceId": "data-source-id"}
@@ -179,9 +153,9 @@ class Deployment(BaseModel):
         if field.annotation is int and isinstance(value, str):
             return value.strip()
         if field.description == "a JSON object":
-            return _json_text(value, dict, "object")
+            return json_text(value, dict, "object")
         if field.description == "a JSON list":
-            return _json_text(value, list, "list")
+            return json_text(value, list, "list")
         if info.field_name == "log_retention_days" and str(value).strip().isdigit():
             return int(value)
         return value
@@ -295,25 +269,6 @@ def looked_up(key: str) -> str:
     return key[0].upper() + key[1:]
 
 
-def _json_text(value: Any, kind: type, name: str) -> str:
-    try:
-        decoded = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        decoded = None
-    if not isinstance(decoded, kind):
-        raise ValueError(f"must be a JSON {name}")  # noqa: TRY004 - pydantic turns only ValueError into a finding
-    return json.dumps(decoded, sort_keys=True, separators=(",", ":"))
-
-
-def as_text(value: object) -> str:
-    """Text for a variable: 7.0 and 7 are the same setting, and true is written as JSON writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def deployment_from(context: Mapping[str, Any], environments: Mapping[str, Mapping[str, Any]]) -> Deployment:
     """Build the deployment of *context* (`-c` and top-level keys) over its section of *environments*.
 
@@ -325,18 +280,10 @@ def deployment_from(context: Mapping[str, Any], environments: Mapping[str, Mappi
     try:
         deployment = Deployment.model_validate(asked)
     except ValidationError as error:
-        raise _as_line(error, asked) from None
+        raise rules.as_line(error, asked) from None
     for rule in RULES:
         rule(deployment)
     return deployment
-
-
-def _as_line(error: ValidationError, asked: Mapping[str, Any]) -> DeploymentError:
-    first = error.errors(include_url=False)[0]
-    key = str(first["loc"][0])
-    rule = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    rule = rule.replace("String should match", "must match")
-    return DeploymentError(key, asked.get(key), rule)
 
 
 RULES: Final[tuple[Callable[[Deployment], None], ...]] = (

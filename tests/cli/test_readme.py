@@ -7,7 +7,8 @@ import pytest
 from agent_memory.cli.commands import COMMANDS
 
 from stacks import rules
-from stacks.settings import KEYS, Deployment, as_text
+from stacks.setting_types import as_text
+from stacks.settings import KEYS, Deployment
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,8 +15,9 @@ from support.deployments import a_deployment
 
 from app import context_of, main
 from stacks import rules
+from stacks.function_keys import RUNTIME_KEYS
 from stacks.rules import DeploymentError
-from stacks.settings import KEYS, RUNTIME_KEYS, Deployment
+from stacks.settings import KEYS, Deployment
 
 ROOT = Path(__file__).parents[2]
 NAMED_IN_THE_DESIGN = """memoryTtlDays relevanceThreshold consolidationBatchSize pruneDays bedrockModelId wRecency
