@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import THERE_ALREADY, error_code, translating
 from agent_memory.aws.missing import is_missing
 from agent_memory.contract import SCHEMA_VERSION
 from agent_memory.domain.archive import Archived, ArchiveError, Snapshot, Tier, memory_id
@@ -23,7 +23,6 @@ from agent_memory.domain.keys import archive_prefix, archive_root
 
 # An item is 400 KB at most; a fact has as many observation rows as runs that speak for it.
 MAX_BYTES = 64 * 1024 * 1024
-_THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
 
 
 class S3Archive:
@@ -49,7 +48,7 @@ class S3Archive:
                     Bucket=self._bucket, Key=key, Body=body, ContentType="application/gzip", IfNoneMatch="*"
                 )
             except ClientError as error:
-                if error_code(error) not in _THERE_ALREADY:
+                if error_code(error) not in THERE_ALREADY:
                     raise
         return key
 

@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import THERE_ALREADY, error_code, translating
 from agent_memory.aws.missing import is_missing
 from agent_memory.contract import WORK_ROOT
 from agent_memory.domain.errors import (
@@ -36,7 +36,6 @@ MAX_JSON_VALUES = 1_000_000
 MAX_OWN_BYTES = 4 * MAX_JSON_BYTES
 GZIP_MAGIC = b"\x1f\x8b"
 _POINTER = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})")
-_THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
 
 
 class S3Claims:
@@ -192,7 +191,7 @@ class S3Claims:
                     IfNoneMatch="*",
                 )
             except ClientError as error:
-                if error_code(error) not in _THERE_ALREADY:
+                if error_code(error) not in THERE_ALREADY:
                     raise
         return key
 

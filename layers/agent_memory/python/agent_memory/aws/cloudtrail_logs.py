@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import THERE_ALREADY, error_code, translating
 from agent_memory.contract import TRAIL_PREFIX
 from agent_memory.domain.agentcore_ports import Judged
 from agent_memory.domain.cloudtrail import Access, Window, accesses_of, may_hold, records_in
@@ -19,7 +19,6 @@ MAX_REPORT = 64 * 1024
 # One is read while others are waited for. Each may hold 64 MB, so not many at once.
 SIDE_BY_SIDE = 8
 _GONE = frozenset({"NoSuchKey", "404"})
-_TAKEN = frozenset({"PreconditionFailed", "412"})
 # AWSLogs/<account>/CloudTrail/ or AWSLogs/<organisation>/<account>/CloudTrail/
 _DEPTH = 3
 
@@ -74,7 +73,7 @@ class S3TrailLogs:
             try:
                 self._client.put_object(Bucket=self._bucket, Key=report_key(report), Body=body, IfNoneMatch="*")
             except ClientError as error:
-                if error_code(error) in _TAKEN:
+                if error_code(error) in THERE_ALREADY:
                     return "duplicate"
                 raise
         return "stored"

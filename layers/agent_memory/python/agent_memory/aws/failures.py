@@ -70,6 +70,8 @@ _BROKEN = frozenset(
         "ModelErrorException",
     }
 )
+# What S3 says of a conditional write to what is there already.
+THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
 REFUSED = frozenset(
     {
         "AccessDenied",

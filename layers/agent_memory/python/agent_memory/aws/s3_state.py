@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from agent_memory.aws.failures import error_code, translating
+from agent_memory.aws.failures import THERE_ALREADY, error_code, translating
 from agent_memory.aws.missing import GONE, is_missing
 
 MAX_BYTES = 256 * 1024 * 1024
-_TAKEN = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+_TAKEN = THERE_ALREADY | {"ConditionalRequestConflict", "409"}
 
 
 class State(NamedTuple):
