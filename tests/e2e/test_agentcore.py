@@ -13,6 +13,7 @@ from agent_memory.cli import app as command
 from agent_memory.deployment import Deployment
 from agent_memory.domain.agentcore import place_of
 from support.agentcore_memories import (
+    a_stack_over_agentcore,
     described,
     forget_the_lock,
     function,
@@ -55,24 +56,10 @@ Answered = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, runtime.Stack]]:
-    """A stack of its own, deployed twice: the memories that it is to name get their ids when they are made."""
     folder = tmp_path_factory.mktemp("project")
-    (folder / "local").mkdir()
-    (folder / "local" / "__main__.py").touch()
-    stack = runtime.up(folder / ".local")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.environment.items():
-            patch.setenv(name, value)
-        control = Deployment("local").clients.get("bedrock-agentcore-control")
-        ids = {name: control.create_memory(name=name, eventExpiryDuration=30)["memory"]["id"] for name in MEMORIES}
-    entries = [
-        {"memory_id": ids[name], "tenant_id": name, "namespaces": ["/actors/"], "strategies": STRATEGIES}
-        for name in MEMORIES
-    ]
-    context = {"agentcoreMemories": json.dumps(entries), "summariseModelId": MODEL}
-    stack = runtime.up(folder / ".local", context=context)
-    yield folder, stack
-    stack.down()
+    entries = {name: {"tenant_id": name, "namespaces": ["/actors/"], "strategies": STRATEGIES} for name in MEMORIES}
+    with a_stack_over_agentcore(folder, entries, summariseModelId=MODEL) as project:
+        yield project
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from agent_memory.domain.agentcore import AgentCoreMemory, place_of
 from agent_memory.domain.agentcore_index import Note
 from agent_memory.domain.agentcore_ports import Asked
 from agent_memory.domain.agentcore_records import Record, canonical
+from support.agentcore_memories import a_stack_over_agentcore
 
 from local import runtime
 
@@ -29,21 +30,10 @@ SPACES = ("/actors/{}/", "/sessions/{}/s-1/", "/strategies/facts-1/actors/{}/")
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, runtime.Stack]]:
-    """A stack of its own, deployed twice: the memory that it is to name gets its id when it is made."""
-    folder = tmp_path_factory.mktemp("project")
-    (folder / "local").mkdir()
-    (folder / "local" / "__main__.py").touch()
-    stack = runtime.up(folder / ".local")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.environment.items():
-            patch.setenv(name, value)
-        control = Deployment("local").clients.get("bedrock-agentcore-control")
-        memory_id = control.create_memory(name="orchard", eventExpiryDuration=30)["memory"]["id"]
-    entry = {"memory_id": memory_id, "tenant_id": TENANT, "namespaces": PREFIXES, "strategies": STRATEGIES}
-    context = {"agentcoreMemories": json.dumps([entry]), "erasureSettleSeconds": "1", "agentcoreSettleSeconds": "2"}
-    stack = runtime.up(folder / ".local", context=context)
-    yield folder, stack
-    stack.down()
+    entry = {"tenant_id": TENANT, "namespaces": PREFIXES, "strategies": STRATEGIES}
+    settle = {"erasureSettleSeconds": "1", "agentcoreSettleSeconds": "2"}
+    with a_stack_over_agentcore(tmp_path_factory.mktemp("project"), {TENANT: entry}, **settle) as project:
+        yield project
 
 
 @pytest.fixture

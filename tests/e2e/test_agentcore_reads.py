@@ -12,6 +12,7 @@ from agent_memory.cli import app as command
 from agent_memory.client import AgentMemory
 from agent_memory.contract import REPORTS_PREFIX
 from agent_memory.deployment import Deployment
+from support.agentcore_memories import a_stack_over_agentcore
 
 from local import runtime
 
@@ -29,20 +30,9 @@ Answered = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, runtime.Stack]]:
-    """A stack of its own, deployed twice: the memory that it is to name gets its id when it is made."""
-    folder = tmp_path_factory.mktemp("project")
-    (folder / "local").mkdir()
-    (folder / "local" / "__main__.py").touch()
-    stack = runtime.up(folder / ".local")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.environment.items():
-            patch.setenv(name, value)
-        control = Deployment("local").clients.get("bedrock-agentcore-control")
-        memory_id = control.create_memory(name="harbour", eventExpiryDuration=30)["memory"]["id"]
-    entry = {"memory_id": memory_id, "tenant_id": TENANT, "namespaces": ["/actors/"]}
-    stack = runtime.up(folder / ".local", context={"agentcoreMemories": json.dumps([entry])})
-    yield folder, stack
-    stack.down()
+    entry = {"tenant_id": TENANT, "namespaces": ["/actors/"]}
+    with a_stack_over_agentcore(tmp_path_factory.mktemp("project"), {TENANT: entry}) as project:
+        yield project
 
 
 @pytest.fixture

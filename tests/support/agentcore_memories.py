@@ -3,13 +3,39 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from agent_memory.deployment import Deployment
 from agent_memory.domain.agentcore_ports import Asked
 from agent_memory.domain.agentcore_records import Record
 from support.agentcore_stack import ADDED, CELLS, Told, a_read, deliver, put_there
+
+from local import runtime
+
+
+@contextmanager
+def a_stack_over_agentcore(
+    folder: Path, entries: Mapping[str, Mapping[str, Any]], **context: str
+) -> Iterator[tuple[Path, runtime.Stack]]:
+    """A stack of its own in a folder that looks like the project. *entries*: by the name of the memory of each.
+
+    Deployed twice: the memories that it is to name get their ids when they are made."""
+    (folder / "local").mkdir()
+    (folder / "local" / "__main__.py").touch()
+    stack = runtime.up(folder / ".local")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in stack.environment.items():
+            patch.setenv(name, value)
+        control = Deployment("local").clients.get("bedrock-agentcore-control")
+        ids = {name: control.create_memory(name=name, eventExpiryDuration=30)["memory"]["id"] for name in entries}
+    named = [{"memory_id": ids[name], **entry} for name, entry in entries.items()]
+    stack = runtime.up(folder / ".local", context={"agentcoreMemories": json.dumps(named), **context})
+    yield folder, stack
+    stack.down()
 
 
 def function(functions: Any, step: str) -> Mapping[str, Any]:
