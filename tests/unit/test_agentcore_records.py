@@ -66,6 +66,21 @@ def test_a_word_of_the_layout_is_nobodys_id() -> None:
     assert whose("/actors/alice/bob/", "alice") is Whose.CONTESTED
 
 
+def test_a_part_of_anothers_longer_id_takes_nobody_along() -> None:
+    for person in ("team", "alice"):
+        assert whose("/actors/team/alice/s-1/", person, others=("team/alice",)) is Whose.CONTESTED
+    assert whose("/actors/team/", "team", others=("team/alice",)) is Whose.THEIRS
+    assert whose("/actors/team/carol/", "team", others=("team/alice",)) is Whose.THEIRS
+    assert whose("/actors/team/alice/", "team/alice", others=("team",)) is Whose.THEIRS
+
+
+@pytest.mark.parametrize("person", ["oidc://quay/alice", "alice/", "idp:quay:alice", "a//b"])
+def test_an_id_with_delimiters_side_by_side_or_at_its_end_is_found_whole(person: str) -> None:
+    for namespace in (f"/actors/{person}/", f"/actors/{person}/s-1/", f"/actors/{person}/s-1"):
+        assert whose(namespace, person) is Whose.THEIRS
+        assert whose(namespace, f"{person}x") is Whose.OTHERS
+
+
 @pytest.mark.parametrize(
     ("inside", "outside", "shared", "expected"),
     [

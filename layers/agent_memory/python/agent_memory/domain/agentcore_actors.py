@@ -2,7 +2,8 @@
 
 A namespace is a path, and which of its parts is an actor's id nobody says. A person may be called as a part that is a
 word of the layout (`actors`), and would take everybody along. So a part counts as a word where others' ids stand below
-it and the configuration spells it out; where only one of both is so, nobody can tell, and nothing is removed.
+it and the configuration spells it out; where only one of both is so, nobody can tell, and nothing is removed. Ids may
+hold the delimiter: what is the beginning or the end of another's id is no word of the person's alone either.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +57,7 @@ class Namespaces:
     ) -> None:
         self._memory, self._theirs = memory, theirs
         self._known: dict[str, Whose] = {}
-        others = frozenset(one for one in actors if not theirs(one))
+        others = self._others = frozenset(one for one in actors if not theirs(one))
         self._above_others = frozenset(
             path_to(namespace, upto)
             for namespace in set(namespaces)
@@ -73,8 +74,12 @@ class Namespaces:
 
     def _looked_at(self, namespace: str) -> Whose:
         found = Whose.OTHERS
-        for one, _, end in spans(namespace):
+        longer = [(begin, end) for one, begin, end in spans(namespace) if one in self._others]
+        for one, begin, end in spans(namespace):
             if not self._theirs(one):
+                continue
+            if any(first <= begin and end <= last for first, last in longer):
+                found = Whose.CONTESTED
                 continue
             path = path_to(namespace, end)
             spelled_out = any(prefix.startswith(path) for prefix in self._memory.namespaces)
@@ -114,4 +119,5 @@ class Actors:
 
 
 def _parts(namespace: str) -> list[str]:
-    return [part for part in namespace.split(DELIMITER) if part]
+    """What stands between delimiters, the one that opens and the one that closes left out: `oidc://quay` is an id."""
+    return namespace.removeprefix(DELIMITER).removesuffix(DELIMITER).split(DELIMITER)
