@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from agent_memory.aws.access_ledger import S3AccessLedger
-from agent_memory.aws.agentcore import AgentCoreRecords
+from agent_memory.aws.agentcore import AgentCoreEvents, AgentCoreRecords
 from agent_memory.aws.s3_state import S3State
 from agent_memory.contract import ACCESS_LEDGER_KEY
 from agent_memory.domain.accesses import AccessLedger, LedgerError, added
@@ -75,6 +75,39 @@ def test_a_token_that_is_never_taken_is_worth_another_try_later() -> None:
     plane.fail = never
     with pytest.raises(StoreBusyError):
         list(records(plane).listed(ALL))
+
+
+def test_a_page_token_of_events_that_expires_begins_their_listing_anew() -> None:
+    plane = AgentCore()
+    for number in range(150):
+        plane.put_events(f"actor-{number}", "s-1", 1)
+        plane.put_events("actor-0", f"s-{number}", 1)
+    plane.put_events("actor-0", "s-1", 200)
+    refused: set[str] = set()
+
+    def each_expires_once(operation: str, request: dict[str, Any]) -> None:
+        if request.get("nextToken") and operation not in refused:
+            refused.add(operation)
+            raise an_error("ValidationException")
+
+    plane.fail = each_expires_once
+    events = AgentCoreEvents(plane, memory_id=MEMORY_ID)
+    found = (events.actors(), events.sessions("actor-0"), events.events("actor-0", "s-1"))
+    assert [(len(one), len(set(one))) for one in found] == [(150, 150), (150, 150), (202, 202)]
+    assert refused == {"ListActors", "ListSessions", "ListEvents"}
+
+
+def test_a_token_of_events_that_is_never_taken_is_worth_another_try_later() -> None:
+    plane = AgentCore()
+    plane.put_events("actor-0", "s-1", 150)
+
+    def never(operation: str, request: dict[str, Any]) -> None:
+        if request.get("nextToken"):
+            raise an_error("InvalidInputException")
+
+    plane.fail = never
+    with pytest.raises(StoreBusyError):
+        AgentCoreEvents(plane, memory_id=MEMORY_ID).events("actor-0", "s-1")
 
 
 @pytest.mark.parametrize(

@@ -225,21 +225,32 @@ class AgentCoreEvents:
         return True
 
     def _pages(self, method: str, action: str, listed: str, **asked: object) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = []
-        token: str | None = None
-        while True:
-            paging = {"maxResults": PAGE, **({"nextToken": token} if token else {})}
-            with translating(f"bedrock-agentcore:{action}"):
-                try:
-                    answer = getattr(self._client, method)(memoryId=self._memory_id, **asked, **paging)
-                except ClientError as error:
-                    if error_code(error) in _GONE:
-                        raise _GoneError from None
-                    raise
-            found += answer.get(listed, ())
-            token = answer.get("nextToken")
-            if not token:
-                return found
+        for _ in range(TRIES):
+            found: list[Mapping[str, Any]] = []
+            token: str | None = None
+            while True:
+                answer = self._page(method, action, asked, token)
+                if answer is None:
+                    break
+                found += answer.get(listed, ())
+                token = answer.get("nextToken")
+                if not token:
+                    return found
+        raise StoreBusyError(f"bedrock-agentcore:{action} lost its place three times")
+
+    def _page(self, method: str, action: str, asked: Mapping[str, Any], token: str | None) -> Mapping[str, Any] | None:
+        """One page; None when its token is not taken any more. Raises _GoneError."""
+        paging = {"maxResults": PAGE, **({"nextToken": token} if token else {})}
+        with translating(f"bedrock-agentcore:{action}"):
+            try:
+                answer: Mapping[str, Any] = getattr(self._client, method)(memoryId=self._memory_id, **asked, **paging)
+            except ClientError as error:
+                if error_code(error) in _GONE:
+                    raise _GoneError from None
+                if token and error_code(error) in _TOKEN_REFUSED:
+                    return None
+                raise
+        return answer
 
 
 class _GoneError(Exception):
