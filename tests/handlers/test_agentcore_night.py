@@ -195,6 +195,24 @@ def test_restoring_what_is_there_creates_no_second_one(both: Both) -> None:
     assert len(plane.records[MEMORY_ID]) == 2
 
 
+@pytest.mark.parametrize("refreshed_between", [False, True])
+def test_what_came_back_and_was_deleted_by_somebody_comes_back_again(both: Both, refreshed_between: bool) -> None:
+    account, plane = both
+    [first, _] = two_cranes(plane)
+    a_night_over_agentcore(account, an_answer(MERGED))
+    name = f"{place_of(MEMORY_ID, ALICE)}/{first}"
+    for day in (1, 2):
+        services = night_services(account)
+        doors, rules = services.restore_doors(MEMORY_ID), services.restore_rules
+        assert restore_memory(name, doors, rules, now=NOW + day * DAY).decision == "restored"
+        [back] = [key for key, one in plane.records[MEMORY_ID].items() if one["content"]["text"] == CRANES[0]]
+        if day == 1:
+            del plane.records[MEMORY_ID][back]
+            if refreshed_between:
+                at(account, NOW + DAY + 60)
+                a_night_over_agentcore(account, execution="e-2", dry_run=True)
+
+
 def test_reads_keep_a_record_and_count_once_however_often_they_are_seen(both: Both) -> None:
     account, plane = both
     read, unread = two_cranes(plane)

@@ -5,6 +5,7 @@ when it changed, and a merge notes its intention, makes the record, and notes wh
 its sources. Whatever breaks off in between, every record is either itself or represented by one that is there.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Literal
@@ -67,7 +68,9 @@ class AgentCoreShelf(AgentCoreReading):
         if there is not None:
             self._write(note.model_copy(update={"record_id": there.record_id, "kind": "kept"}))
             return "present"
-        token = f"r-{snapshot.sha256[:40]}"
+        # An answer that was lost is asked for again; what came back and went again is another request.
+        before = f"{snapshot.sha256}\n{self._resolved(place, name)}"
+        token = f"r-{hashlib.sha256(before.encode()).hexdigest()[:40]}"
         made = self._doors.records.create([restored_record(archived, token)]).get(token)
         if made is None:
             raise StoreBusyError("bedrock-agentcore could not create a record")
