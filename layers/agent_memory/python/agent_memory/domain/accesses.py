@@ -18,7 +18,7 @@ from agent_memory.domain.retention import HOUR_SECONDS
 VERSION: Final = 2
 # Nights that were missed are made up for as long as the trail's bucket keeps its files.
 LONGEST_HOURS: Final = 7 * 24
-# A report may speak of reads of a week before it was heard, and is heard by every window that holds this moment: its ids
+# A report may speak of reads of a week before it was heard, and every window that holds this moment shows it: its ids
 # are kept longer by that week.
 _REPORTED_HOURS: Final = LONGEST_HOURS
 
