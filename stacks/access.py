@@ -125,6 +125,7 @@ class AccessStack(cdk.Stack):
                 _may(["bedrock:InvokeModel"], [embedding_model_arn(self._deployment.embedding_model_id)]),
                 *_registry(ledger),
                 *self._nights(ledger),
+                *self._with_key(),
             ],
         )
         files = f"{names.bucket_arn(names.archive_bucket)}/{contract.LIFECYCLE_PREFIX}*"
@@ -156,6 +157,13 @@ class AccessStack(cdk.Stack):
             _may(["s3:GetObject"], [f"{archive}/{prefix}*"]),
             _may(["s3:ListBucket"], [archive], {"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
         ]
+
+    def _with_key(self) -> list[iam.PolicyStatement]:
+        """Transcripts are uploaded to, nights' files and rows of the registry read from, what is encrypted with it."""
+        key = self._deployment.encryption_key_arn
+        services = [f"{name}.{cdk.Aws.REGION}.{cdk.Aws.URL_SUFFIX}" for name in ("dynamodb", "s3")]
+        through = {"StringEquals": {"kms:ViaService": services}}
+        return [_may(["kms:Decrypt", "kms:GenerateDataKey"], [key], through)] if key else []
 
     def _parameters(
         self, bootstrap: MemoryFunction, door: Door, review: ProcedureReview, regressions: MemoryFunction
@@ -194,6 +202,9 @@ class AccessStack(cdk.Stack):
         }
         for name in contract.PARAMETER_NAMES:
             self._publish(name, values[name])
+        if self._deployment.agentcore_entries:
+            for name in contract.AGENTCORE_PARAMETER_NAMES:
+                self._publish(name, names.queue_url(name.removesuffix("-queue")))
 
     def _publish(self, name: str, value: str) -> None:
         ssm.StringParameter(

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.memory_function import on_registry
+from stacks.names import Names
 from stacks.settings import Deployment
 from stacks.wildcards import AGENTCORE_FILES, acknowledge
 
@@ -79,6 +80,7 @@ def operator_over_agentcore(scope: Construct, construct_id: str, *, deployment: 
         statements=[
             iam.PolicyStatement(actions=[*NIGHTS], resources=[names.table_arn(names.ledger_table)], conditions=nights),
             iam.PolicyStatement(actions=machine, resources=[names.agentcore_machine_arn]),
+            *_over_letters(names),
             iam.PolicyStatement(actions=["s3:GetObject"], resources=read),
             iam.PolicyStatement(actions=["s3:PutObject"], resources=written),
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket], conditions=listed),
@@ -88,6 +90,18 @@ def operator_over_agentcore(scope: Construct, construct_id: str, *, deployment: 
     )
     acknowledge(policy, AGENTCORE_FILES.reason, *(f"IAM5[Resource::{one}]" for one in dict.fromkeys([*read, *written])))
     return policy
+
+
+def _over_letters(names: Names) -> list[iam.PolicyStatement]:
+    """Reports of reads that could not be kept: looked at, and sent back to their queue."""
+    home, letters = (
+        names.arn("sqs", names.queue(name)) for name in ("agentcore-reads", "agentcore-reads-dead-letters")
+    )
+    move = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"]
+    return [
+        iam.PolicyStatement(actions=move, resources=[letters]),
+        iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[home]),
+    ]
 
 
 def _with_key(arn: str) -> iam.PolicyStatement:

@@ -17,7 +17,7 @@ from stacks.settings import Deployment
 VARIABLES: Final = 4096
 POLICY: Final = 6144
 # What the operators' policy over AgentCore says beside its records; names of eight roles, of 64 characters each.
-REST_OF_POLICY: Final = 1300
+REST_OF_POLICY: Final = 1850
 ROLES: Final = 8 * 65
 # Two variables of Powertools; and what two of ours are longer by than their defaults.
 POWERTOOLS: Final = 100

@@ -50,12 +50,18 @@ def memories_can_be_kept(d: "Deployment") -> None:
 
 
 def for_erasures(d: "Deployment") -> dict[str, str]:
-    """What erasures are told of AgentCore: which memories and namespaces are whose, without days, and the bucket."""
+    """What erasures are told of AgentCore: which memories and namespaces are whose, without days, the bucket, and where
+    reports of reads wait that could not be kept."""
     if not d.agentcore_entries:
-        return {}
+        return {"agentcoreReadsDeadLetters": ""}
     places = [{name: one[name] for name in _PLACE if one.get(name)} for one in d.agentcore_entries]
     text = json.dumps(places, sort_keys=True, separators=(",", ":"))
-    return {"agentcoreMemories": text, "agentcoreBucket": d.names.agentcore_bucket}
+    letters = d.names.queue_url("agentcore-reads-dead-letters")
+    return {
+        "agentcoreMemories": text,
+        "agentcoreBucket": d.names.agentcore_bucket,
+        "agentcoreReadsDeadLetters": letters,
+    }
 
 
 def memories_by_tenant(entries: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from agent_memory import contract
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -34,7 +35,15 @@ def agent_policy(
                 actions=["events:PutEvents"], resources=[names.bus_arn], conditions={**TAGGED, **source}
             ),
             iam.PolicyStatement(actions=["s3:PutObject"], resources=[uploads], conditions=TAGGED),
+            *_with_key(deployment.encryption_key_arn),
         ],
     )
     acknowledge(policy, CLIENT_UPLOADS.reason, f"IAM5[Resource::{uploads}]")
     return policy
+
+
+def _with_key(arn: str) -> list[iam.PolicyStatement]:
+    """The transcripts bucket is encrypted with it: whoever uploads asks for a data key, and reads nothing with it."""
+    through = {"StringEquals": {"kms:ViaService": f"s3.{cdk.Aws.REGION}.{cdk.Aws.URL_SUFFIX}"}}
+    allowed = iam.PolicyStatement(actions=["kms:GenerateDataKey"], resources=[arn], conditions={**TAGGED, **through})
+    return [allowed] if arn else []

@@ -83,7 +83,7 @@ class ErasureStack(cdk.Stack):
             "sqs:ChangeMessageVisibility",
             "sqs:DeleteMessage",
             "sqs:ReceiveMessage",
-            on=[names.arn("sqs", names.queue(queue)) for queue in LETTERS],
+            on=[names.arn("sqs", names.queue(queue)) for queue in self._letters()],
         )
         self._may_prove(function)
         self._may_see_nights(function)
@@ -92,6 +92,9 @@ class ErasureStack(cdk.Stack):
         if self._deployment.encryption_key_arn:
             function.may("kms:Decrypt", on=[self._deployment.encryption_key_arn])
         return function
+
+    def _letters(self) -> tuple[str, ...]:
+        return (*LETTERS, "agentcore-reads-dead-letters") if self._deployment.agentcore_entries else LETTERS
 
     def _may_prove(self, function: MemoryFunction) -> None:
         keys = self._deployment.names.arn("kms", "key/*")

@@ -265,6 +265,51 @@ def test_dead_letters_go_back_to_their_queue_as_they_came(
     assert received == bodies
 
 
+READS = {
+    "source": f"agent-memory.client/{TENANT}",
+    "detail-type": contract.RECORDS_READ,
+    "detail": {
+        "tenant_id": TENANT, "agent_id": AGENT, "memory_id": "harbour-Abc1234567", "context_id": "c-1",
+        "record_ids": ["mem-" + "a" * 36],
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def reads_letters(account: AwsAccount) -> tuple[str, str]:
+    """The same of reports of reads, in a deployment that names a memory of AgentCore."""
+    sqs, ssm = account.client("sqs"), account.client("ssm")
+    urls = tuple(sqs.create_queue(QueueName=f"reads-{n}")["QueueUrl"] for n in range(2))
+    values = {**dict(zip(contract.AGENTCORE_PARAMETER_NAMES, urls, strict=True))}
+    values["agentcore-memories"] = json.dumps({TENANT: "harbour-Abc1234567"})
+    for name, value in values.items():
+        ssm.put_parameter(Name=f"/agent-memory/{ENVIRONMENT}/{name}", Value=value, Type="String", Overwrite=True)
+    return urls[0], urls[1]
+
+
+def test_reports_of_reads_that_could_not_be_kept_are_listed_and_go_back_to_their_queue(
+    account: AwsAccount, reads_letters: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    recall = {"source": contract.OWN_SOURCE, "detail": {"tenant_id": TENANT, "agent_id": AGENT, "context_id": "c-2"}}
+    strange = {**READS, "source": "agent-memory.client/someone-else"}
+    for event in (READS, recall, strange):
+        account.client("sqs").send_message(QueueUrl=reads_letters[0], MessageBody=json.dumps(event))
+    of_reads = ("--queue", "agentcore-reads", "--env", ENVIRONMENT)
+    listed = asked(capsys, "dead-letters", "list", *of_reads)
+    assert isinstance(listed, list)
+    told = {(one["tenant_id"], one["agent_id"], one["context_id"], one["memory_id"]) for one in listed}
+    assert told == {(TENANT, AGENT, "c-1", "harbour-Abc1234567"), (TENANT, AGENT, "c-2", None), (None,) * 4}
+    assert "mem-" not in json.dumps(listed)
+    assert asked(capsys, "dead-letters", "redrive", *of_reads) == {"queue": "agentcore-reads", "redriven": 3}
+    assert (waiting(account, reads_letters[0]), waiting(account, reads_letters[1])) == (0, 3)
+
+
+@pytest.mark.usefixtures("account")
+def test_without_a_memory_of_agentcore_there_are_no_letters_of_its_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dead-letters", "list", "--queue", "agentcore-reads", "--env", ENVIRONMENT) != 0
+    assert "agentcoreMemories" in capsys.readouterr().err
+
+
 def test_a_stuck_run_is_listed_shown_and_redriven_like_a_parked_one(
     account: AwsAccount, capsys: pytest.CaptureFixture[str]
 ) -> None:

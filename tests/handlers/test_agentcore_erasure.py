@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from agent_memory.contract import ACCESS_LEDGER_KEY, REGISTRY_AGENTCORE, environ
 from agent_memory.domain.accesses import added
 from agent_memory.domain.agentcore import place_of
 from agent_memory.domain.cloudtrail import Access, Window
-from agent_memory.domain.erasure import AGENTCORE_STORES, EVERY_STORE, STORES
+from agent_memory.domain.erasure import AGENTCORE_STORES, EVERY_STORE, READS_LETTERS, STORES
 from agent_memory.wiring_agentcore import AgentCoreServices
 from agent_memory.wiring_erasure import erasure_services
 from support.agentcore import MEMORY_ID, AgentCore, an_error
 from support.agentcore_erasures import (
+    LETTERS,
     OWN,
     a_night,
     an_account_that_erases_in_agentcore,
@@ -26,8 +28,8 @@ from support.agentcore_erasures import (
 )
 from support.agentcore_nights import BUCKET, ENTRY
 from support.aws import AwsAccount
-from support.builders import NOW, TENANT
-from support.erasures import ask, at, ref_of, worked_off
+from support.builders import AGENT, NOW, TENANT
+from support.erasures import accept, ask, at, ref_of, worked_off
 from support.merges import an_answer
 from support.regressions import a_case
 
@@ -315,7 +317,7 @@ def test_an_entry_without_a_tenant_is_erased_by_the_name_of_its_memory() -> None
     with an_account_that_erases_in_agentcore(ENTRY) as (_account, plane):
         plane.put("Ada's.", ADA, NOW - 60)
         receipt, _ = erased(user_id="ada")
-        assert [one["store"] for one in receipt["receipt"]["stores"]] == list(STORES)
+        assert [one["store"] for one in receipt["receipt"]["stores"]] == [*STORES[:-2], READS_LETTERS, *STORES[-2:]]
         assert any(MEMORY_ID in one["what"] for one in receipt["receipt"]["copies"])
         assert plane.texts() == {"Ada's."}
         receipt, _ = erased(tenant_id=MEMORY_ID, user_id="ada")
@@ -329,6 +331,7 @@ def test_a_deployment_that_names_no_memory_has_no_such_stores_and_a_receipt_of_b
     receipt, _ = erased(user_id="ada")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(environment_variable("agentcoreMemories"), "[]")
+        patch.setenv(LETTERS, "")
         forget()
         fit(account, plane, NOW + DAY)
         at(account, NOW + 3 * DAY)
@@ -341,3 +344,59 @@ def test_a_deployment_that_names_no_memory_has_no_such_stores_and_a_receipt_of_b
 
 def test_pseudonyms_are_per_tenant_so_an_actor_of_another_is_another() -> None:
     assert ref_of("ada", TENANT) != ref_of("ada", "south")
+
+
+def a_report(agent: str = "desk", context: str = "c-1", **detail: object) -> str:
+    """A report of reads that could not be kept, as its dead letter."""
+    said = {"tenant_id": TENANT, "agent_id": agent, "memory_id": MEMORY_ID, "context_id": context, **detail}
+    return json.dumps({"source": f"agent-memory.client/{said['tenant_id']}", "detail": said})
+
+
+def letters(account: AwsAccount) -> set[str]:
+    """The contexts of the letters that wait."""
+    sqs, found = account.client("sqs"), {}
+    url = account.variables[LETTERS]
+    got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0).get("Messages", ())
+    found = {json.loads(one["Body"])["detail"]["context_id"] for one in got}
+    return set(found)
+
+
+def send(account: AwsAccount, *bodies: str) -> None:
+    for body in bodies:
+        account.client("sqs").send_message(QueueUrl=account.variables[LETTERS], MessageBody=body)
+
+
+def test_letters_of_reads_go_that_name_a_persons_records_or_were_for_their_runs(planted: Planted) -> None:
+    account, plane = planted
+    mine, others = ([*of(plane, actor)] for actor in ("ada", "ada2"))
+    accept(account.services.tenant(TENANT), "run-of-ada", ref_of("ada"))
+    send(
+        account,
+        a_report(context="hers-too", record_ids=[others[0], mine[0]]),
+        a_report(agent=AGENT, context="run-of-ada", record_ids=others[:1]),
+        a_report(context="others", record_ids=others),
+        a_report(context="neighbour", tenant_id="northwind2", record_ids=mine),
+        a_report(context="of-another-memory", memory_id="quays-Abc1234567", record_ids=mine),
+        a_report(context="garbled", record_ids="mem-1"),
+    )
+    receipt, _ = erased(user_id="ada")
+    assert letters(account) == {"others", "neighbour", "of-another-memory", "garbled"}
+    [swept] = [one for one in receipt["receipt"]["stores"] if one["store"] == READS_LETTERS]
+    assert (swept["removed"], swept["left"]) == (2, 0)
+    [until] = [one["until"] for one in receipt["receipt"]["copies"] if "dead letters, of records" in one["what"]]
+    assert until == datetime.fromtimestamp(receipt["receipt"]["finished_at"] + 4 * DAY, UTC).date().isoformat()
+    send(account, a_report(context="back", record_ids=mine))
+    assert ask({"action": "verify", "receipt": receipt, "store": READS_LETTERS})["left"] == 1
+
+
+@pytest.mark.parametrize("tenant_id", [TENANT, "northwind2"], ids=["with-an-entry", "without"])
+def test_of_a_whole_tenant_every_letter_of_reads_goes_up_to_the_cut_off(planted: Planted, tenant_id: str) -> None:
+    account, _ = planted
+    later = datetime.fromtimestamp(NOW + 2 * DAY, UTC).isoformat()
+    for tenant in (TENANT, "northwind2"):
+        old, new = f"old-{tenant}", f"new-{tenant}"
+        send(account, a_report(context=old, tenant_id=tenant), a_report(context=new, tenant_id=tenant, read_at=later))
+    receipt, _ = erased(tenant_id, whole_tenant=True)
+    other = {TENANT: "northwind2", "northwind2": TENANT}[tenant_id]
+    assert letters(account) == {f"new-{tenant_id}", f"old-{other}", f"new-{other}"}
+    assert READS_LETTERS in {one["store"] for one in receipt["receipt"]["stores"]}

@@ -62,3 +62,31 @@ def test_operators_may_look_at_and_move_dead_letters_and_read_no_other_queue() -
     letters = {"agent-memory-intake-dead-letters-prod", "agent-memory-retrievals-dead-letters-prod"}
     assert reach["sqs:ReceiveMessage"] == reach["sqs:DeleteMessage"] == letters
     assert reach["sqs:SendMessage"] == {"agent-memory-intake-prod", "agent-memory-retrievals-prod"}
+
+
+def test_operators_may_use_the_key_of_the_buckets_through_s3_alone_and_only_where_there_is_one() -> None:
+    arn = "arn:aws:kms:eu-west-1:111122223333:key/12345678-1234-1234-1234-123456789012"
+    for context, keys in (({"encryptionKeyArn": arn}, 1), ({}, 0)):
+        access = templates({"env": "prod", **context})["access"]
+        mine = [one for key, one in allow_statements(access) if key.startswith("Operator")]
+        found = [one for one in mine if any(action.startswith("kms:") for action in as_list(one["Action"]))]
+        assert len(found) == keys
+        for one in found:
+            assert set(as_list(one["Action"])) == {"kms:Decrypt", "kms:GenerateDataKey"}
+            assert flat(one["Resource"]) == arn
+            through = [flat(name) for name in one["Condition"]["StringEquals"]["kms:ViaService"]]
+            assert through == [f"{name}.<AWS::Region>.<AWS::URLSuffix>" for name in ("dynamodb", "s3")]
+
+
+def test_an_agent_may_encrypt_what_it_uploads_and_read_nothing_with_the_key() -> None:
+    arn = "arn:aws:kms:eu-west-1:111122223333:key/12345678-1234-1234-1234-123456789012"
+    for context, keys in (({"encryptionKeyArn": arn}, 1), ({}, 0)):
+        access = templates({"env": "prod", **context})["access"]
+        mine = [one for key, one in allow_statements(access) if key.startswith("Agent")]
+        found = [one for one in mine if any(action.startswith("kms:") for action in as_list(one["Action"]))]
+        assert len(found) == keys
+        for one in found:
+            assert as_list(one["Action"]) == ["kms:GenerateDataKey"]
+            assert flat(one["Resource"]) == arn
+            assert flat(one["Condition"]["StringEquals"]["kms:ViaService"]) == "s3.<AWS::Region>.<AWS::URLSuffix>"
+            assert one["Condition"]["Null"] == {"aws:PrincipalTag/tenant_id": "false"}

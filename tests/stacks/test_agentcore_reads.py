@@ -3,12 +3,16 @@
 import json
 from typing import Any
 
+import pytest
+from agent_memory import contract
 from support.deployments import allow_statements, as_list, flat, resources, templates
 
 ENTRIES = [
     {"memory_id": "harbour-Abc1234567", "namespaces": ["/actors/"], "tenant_id": "harbour"},
     {"memory_id": "quays-Abc1234567", "namespaces": ["/"]},
 ]
+QUEUES = ("agent-memory-agentcore-reads-prod", "agent-memory-agentcore-reads-dead-letters-prod")
+FUNCTION = "AWS::Lambda::Function"
 NAMED = {"env": "prod", "agentcoreMemories": json.dumps(ENTRIES)}
 
 
@@ -66,3 +70,38 @@ def test_agents_are_told_which_memory_is_their_tenants() -> None:
             if one["Properties"]["Name"] == "/agent-memory/prod/agentcore-memories"
         ]
         assert json.loads(value) == told
+
+
+def test_who_moves_letters_over_agentcore_finds_its_queues_and_reaches_these_alone() -> None:
+    published = resources(templates(NAMED)["access"], "AWS::SSM::Parameter").values()
+    values = {one["Properties"]["Name"]: flat(one["Properties"]["Value"]) for one in published}
+    urls = {name: values[f"/agent-memory/prod/{name}"] for name in contract.AGENTCORE_PARAMETER_NAMES}
+    assert {url.rpartition("/")[2] for url in urls.values()} == set(QUEUES)
+    assert urls["agentcore-reads-queue"].endswith(f"/{QUEUES[0]}")
+    operator = [one for key, one in allow_statements(stack()) if key.startswith("Operator")]
+    reach = {
+        action: [flat(arn).rpartition(":")[2] for arn in as_list(one["Resource"])]
+        for one in operator
+        for action in as_list(one["Action"])
+    }
+    assert (reach["sqs:SendMessage"], reach["sqs:ReceiveMessage"]) == ([QUEUES[0]], [QUEUES[1]])
+    assert reach["sqs:DeleteMessage"] == reach["sqs:ChangeMessageVisibility"] == [QUEUES[1]]
+
+
+@pytest.mark.parametrize(("context", "there"), [(NAMED, True), ({"env": "prod"}, False)], ids=["named", "none"])
+def test_erasures_sweep_the_letters_of_reads_where_there_are_any(context: dict[str, str], there: bool) -> None:
+    erasing = templates(context)["erasure"]
+    for function in ("EraseStore", "ErasureDesk"):
+        allowed = {
+            flat(arn).rpartition(":")[2]
+            for key, one in allow_statements(erasing)
+            for arn in as_list(one["Resource"])
+            if key.startswith(function) and "sqs:DeleteMessage" in as_list(one["Action"])
+        }
+        assert (QUEUES[1] in allowed) is there
+    told = [one["Properties"]["Environment"]["Variables"] for one in resources(erasing, FUNCTION).values()]
+    urls = [
+        flat(one["AGENT_MEMORY_AGENTCORE_READS_DEAD_LETTERS"]) for one in told if "AGENT_MEMORY_ERASURE_MACHINE" in one
+    ]
+    assert len(urls) == 2
+    assert all(url.endswith(QUEUES[1]) is there for url in urls)

@@ -22,6 +22,7 @@ from support.fact_runs import StandInKnowledge
 from support.machines import Walk
 from support.procedure_runs import a_bus
 
+LETTERS = contract.environment_variable("agentcoreReadsDeadLetters")
 OWN = {**ENTRY, "tenant_id": TENANT, "namespaces": ["/actors/", "/sessions/"]}
 
 
@@ -36,6 +37,7 @@ def an_account_that_erases_in_agentcore(*entries: Mapping[str, Any]) -> Iterator
     }
     with an_aws_account(**told) as account:
         for_erasures(account)
+        told_of_letters(account)
         a_bus(account)
         for bucket in (BUCKET, TRAIL):
             account.client("s3").create_bucket(Bucket=bucket)
@@ -43,6 +45,13 @@ def an_account_that_erases_in_agentcore(*entries: Mapping[str, Any]) -> Iterator
         plane = AgentCore()
         fit(account, plane, NOW)
         yield account, plane
+
+
+def told_of_letters(account: AwsAccount) -> None:
+    """Deploy the queue of reports of reads that could not be kept."""
+    url = account.client("sqs").create_queue(QueueName="agentcore-reads-dead-letters")["QueueUrl"]
+    os.environ[LETTERS] = account.variables[LETTERS] = url
+    forget()
 
 
 def fit(account: AwsAccount, plane: AgentCore, now: int) -> None:

@@ -158,6 +158,9 @@ PARAMETER_NAMES: Final = (
     "working-memory",
 )
 
+# Published beside these where a memory of AgentCore is named.
+AGENTCORE_PARAMETER_NAMES: Final = ("agentcore-reads-dead-letters", "agentcore-reads-queue")
+
 # "operator-settings" holds the functions' whole environment as JSON, so that the CLI builds the
 # very same services from it that the functions build from their environment.
 ENVIRONMENT_PREFIX: Final = "AGENT_MEMORY_"

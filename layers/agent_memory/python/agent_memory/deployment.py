@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 JUDGE_SECONDS = 300.0
 DESK_SECONDS = 910.0
+NO_MEMORY = "names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
 
 
 class Deployment:
@@ -129,9 +130,11 @@ class Deployment:
         return {tenant_id: memory_id for tenant_id, memory_id in found.items() if isinstance(memory_id, str)}
 
     def dead_letters(self, queue: str) -> "DeadLetters":
-        """The dead letters of *queue* (intake, retrievals)."""
+        """The dead letters of *queue* (intake, retrievals, agentcore-reads). ConfigurationError: it is not deployed."""
         from agent_memory.aws.queues import DeadLetters
 
+        if queue == "agentcore-reads" and not self.agentcore_memories:
+            raise ConfigurationError(f"{self.environment!r} {NO_MEMORY}")
         url, home = self.directory.name(f"{queue}-dead-letters"), self.directory.name(f"{queue}-queue")
         return DeadLetters(self.clients.get("sqs"), url=url, home=home)
 
@@ -172,9 +175,7 @@ class Deployment:
 
         own = AgentCoreServices(self.services)
         if not own.memories:
-            raise ConfigurationError(
-                f"{self.environment!r} names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
-            )
+            raise ConfigurationError(f"{self.environment!r} {NO_MEMORY}")
         return own
 
     def now(self) -> int:

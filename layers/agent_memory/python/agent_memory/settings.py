@@ -37,6 +37,7 @@ class Settings(BaseModel):
     receipt_key: str = ""
     intake_dead_letters: str = ""
     retrievals_dead_letters: str = ""
+    agentcore_reads_dead_letters: str = ""
     canary_role: str = ""
     agentcore_machine: str = ""
     agentcore_bucket: str = ""

@@ -15,7 +15,14 @@ from agent_memory.contract import (
     REGISTRY_TENANTS,
 )
 from agent_memory.domain.erasing_desk import DeskDoors
-from agent_memory.domain.erasure import EVERY_STORE, ErasableStore, Erasure, ErasureDoors, ErasureTicket
+from agent_memory.domain.erasure import (
+    EVERY_STORE,
+    READS_LETTERS,
+    ErasableStore,
+    Erasure,
+    ErasureDoors,
+    ErasureTicket,
+)
 from agent_memory.domain.erasure_receipts import Retained, composed, plain, probed, signed
 from agent_memory.domain.facts import BELIEVED
 from agent_memory.wiring import Services, services
@@ -237,6 +244,7 @@ class ErasureServices:
             "intake-dead-letters": s.intake_dead_letters,
             "retrievals-dead-letters": s.retrievals_dead_letters,
             "refused-events": s.refused_queue,
+            **({READS_LETTERS: s.agentcore_reads_dead_letters} if s.agentcore_reads_dead_letters else {}),
         }
         return {
             store: LettersStore(client, url=url, store=store, names=self.own.user_refs.user_ref)

@@ -8,7 +8,7 @@ from typing import Any
 from agent_memory.aws.erasing_rows import run_test
 from agent_memory.aws.failures import translating
 from agent_memory.aws.queues import BATCH
-from agent_memory.domain.erasing_files import mentions
+from agent_memory.domain.erasing_files import IsTheirRun, mentions
 from agent_memory.domain.erasure import Erasure, Swept, Tally, Traces
 from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.intake import event_of
@@ -70,11 +70,12 @@ class LettersStore:
 
     def _is_theirs(self, body: str, erasure: Erasure, traces: Traces) -> bool:
         detail = _detail(body)
-        if detail.get("tenant_id") != erasure.tenant_id or _ended_at(detail) > erasure.erased_before:
+        if detail.get("tenant_id") != erasure.tenant_id or _happened_at(detail) > erasure.erased_before:
             return False
-        if erasure.whole or mentions([detail], run_test(erasure, traces), frozenset()):
+        theirs = run_test(erasure, traces)
+        if erasure.whole or mentions([detail], theirs, frozenset()) or _reads_theirs(detail, theirs):
             return True
-        if mentions(detail.get("items"), run_test(erasure, traces), frozenset()):
+        if mentions(detail.get("items"), theirs, frozenset()):
             return True
         try:
             user = user_identity(detail.get("user_id"))
@@ -83,10 +84,20 @@ class LettersStore:
         return user is not None and self._names(erasure.tenant_id, user) == erasure.user_ref
 
 
-def _ended_at(detail: Mapping[str, Any]) -> int:
-    """When the run ended; 0 when nobody can tell."""
+def _reads_theirs(detail: Mapping[str, Any], theirs: IsTheirRun) -> bool:
+    """Whether a report of reads names a record of theirs, by which it is known to the erasure, or was for their run."""
+    agent, context, memory = (detail.get(name) for name in ("agent_id", "context_id", "memory_id"))
+    read = detail.get("record_ids")
+    if isinstance(agent, str) and isinstance(context, str) and theirs(agent, context):
+        return True
+    ids = read if isinstance(read, list) and isinstance(memory, str) else []
+    return any(theirs(str(memory), one) for one in ids if isinstance(one, str))
+
+
+def _happened_at(detail: Mapping[str, Any]) -> int:
+    """When the run ended, or the records were read; 0 when nobody can tell."""
     try:
-        return int(datetime.fromisoformat(str(detail.get("ended_at"))).timestamp())
+        return int(datetime.fromisoformat(str(detail.get("ended_at") or detail.get("read_at"))).timestamp())
     except (ValueError, OverflowError):
         return 0
 

@@ -17,10 +17,17 @@ class Queue(StrEnum):
 
     INTAKE = "intake"
     RETRIEVALS = "retrievals"
+    AGENTCORE_READS = "agentcore-reads"
 
 
 QueueOption = Annotated[
-    Queue, typer.Option("--queue", "-q", help="Runs that ended (intake) or what recalls returned (retrievals).")
+    Queue,
+    typer.Option(
+        "--queue",
+        "-q",
+        help="Runs that ended (intake), what recalls returned (retrievals), or reports of reads from AgentCore "
+        "(agentcore-reads, where agentcoreMemories names a memory).",
+    ),
 ]
 
 
@@ -36,8 +43,10 @@ def list_letters(
     with session.screen.working("reading dead letters"):
         letters = session.deployment.dead_letters(queue).waiting()
     session.screen.answer([letter.model_dump() for letter in letters])
-    rows = [(found.message_id, found.tenant_id, found.agent_id, found.run_id) for found in letters]
-    session.screen.table(("message", "tenant", "agent", "run"), rows)
+    rows = [
+        (one.message_id, one.tenant_id, one.agent_id, one.run_id or one.context_id, one.memory_id) for one in letters
+    ]
+    session.screen.table(("message", "tenant", "agent", "run or context", "AgentCore memory"), rows)
     session.screen.notice(f"{len(letters)} dead letter(s) of {queue}")
 
 

@@ -57,7 +57,9 @@ AGENTCORE_STORES: Final = (
     "agentcore-night-files",
     "agentcore-rows",
 )
-EVERY_STORE: Final = (*STORES[:-2], *AGENTCORE_STORES, *STORES[-2:])
+# Of every tenant where a memory is named, after those that tell which records were a person's.
+READS_LETTERS: Final = "agentcore-reads-dead-letters"
+EVERY_STORE: Final = (*STORES[:-2], *AGENTCORE_STORES, READS_LETTERS, *STORES[-2:])
 # What the second sweep needs to find its way.
 LAST: Final = ("ledger-agents", "ledger-domains", "registry", "ledger-run")
 NOT_DEPLOYED: Final = "not_deployed"

@@ -215,9 +215,10 @@ def copies(retained: Retained, *, now: int) -> tuple[Copy, ...]:
 
 def _of_agentcore(retained: Retained) -> dict[str, int]:
     found = {}
-    kept = retained.agentcore
+    kept, dead_letter_days = retained.agentcore, retained.dead_letter_days
     if kept is not None:
         found["files of the trail and reports of reads, which may name actors and namespaces"] = kept.trail_days
+        found["reports of reads in dead letters, of records that no store had any more"] = dead_letter_days
         found["former versions of the ledger of accesses: ids of records that are gone"] = kept.undo_days + 1
         if not kept.all_named:
             found["records in namespaces of the memory that agentcoreMemories does not name"] = 0
