@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from agent_memory.domain.procedure_choice import choose, drawn
-from agent_memory.domain.procedure_transitions import approve, edit, pin, record_result, reject, retire, withdraw
+from agent_memory.domain.procedure_transitions import approve, edit, pin, reject, retire, withdraw
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState, injectable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import NOW
 from support.procedure_recalls import found
-from support.procedures import PERSON, RULES, SECOND_AGENT, a_procedure, an_approved
+from support.procedures import PERSON, RULES, SECOND_AGENT, a_procedure, an_approved, record_result
 
 RUNS = 2_000
 WORDS = st.sampled_from(["Cordon the node.", "Evict its pods.", "Delete the cluster.", "Check."])

@@ -1,6 +1,6 @@
 """Whatever happens to a procedure, in whatever order: only what somebody else approved is shown."""
 
-from agent_memory.domain.procedure_transitions import approve, edit, flag_stale, pin, record_result, reject, retire
+from agent_memory.domain.procedure_transitions import approve, edit, flag_stale, pin, reject, retire
 from agent_memory.domain.procedures import (
     OFFERED,
     Procedure,
@@ -12,7 +12,7 @@ from agent_memory.domain.procedures import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import AGENT, DAY, NOW
-from support.procedures import PERSON, RULES, SECOND_AGENT, a_procedure
+from support.procedures import PERSON, RULES, SECOND_AGENT, a_procedure, record_result
 
 EDITS = (("Ask first.",), ("Ask first.", "Then act."), ("Act.",))
 acts = st.one_of(

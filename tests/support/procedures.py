@@ -3,7 +3,7 @@
 import numpy as np
 from agent_memory.domain.keys import procedure_id
 from agent_memory.domain.procedure_ports import Procedures, ProposalWrite, RunResult, TaskProcedures
-from agent_memory.domain.procedure_transitions import approve
+from agent_memory.domain.procedure_transitions import approve, settled
 from agent_memory.domain.procedures import Procedure, ProcedureRules, ProposalEvidence, Reviewer, Wording
 from support.builders import AGENT, DAY, NOW, TENANT
 
@@ -42,6 +42,18 @@ def an_approved(procedure: Procedure | None = None, *, by: Reviewer = PERSON, no
     verdict = approve(procedure, by, expected_sha256=procedure.steps_sha256, now=now, rules=RULES)
     assert verdict.procedure is not None, verdict.reason
     return verdict.procedure
+
+
+def record_result(procedure: Procedure, *, succeeded: bool, at: int, rules: ProcedureRules, now: int) -> Procedure:
+    """After one run followed it, as the store counts that."""
+    counted = procedure.model_copy(
+        update={
+            "applied": procedure.applied + 1,
+            "succeeded": procedure.succeeded + int(succeeded),
+            "last_used_at": max(procedure.last_used_at, at),
+        }
+    )
+    return settled(counted, rules, now=now)
 
 
 def some_evidence(procedure: Procedure, run_id: str = "r-1", **changes: object) -> ProposalEvidence:

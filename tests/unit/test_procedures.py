@@ -9,7 +9,6 @@ from agent_memory.domain.procedure_transitions import (
     edit,
     flag_stale,
     pin,
-    record_result,
     reject,
     retire,
 )
@@ -30,7 +29,7 @@ from agent_memory.domain.procedures import (
     wilson_lower_bound,
 )
 from support.builders import AGENT, DAY, NOW
-from support.procedures import PERSON, RULES, SECOND_AGENT, STEPS, TITLE, a_procedure, an_approved
+from support.procedures import PERSON, RULES, SECOND_AGENT, STEPS, TITLE, a_procedure, an_approved, record_result
 
 
 def changed(verdict: Verdict) -> Procedure:

@@ -167,18 +167,6 @@ def merge_evidence(procedure: Procedure, agent_id: str) -> Procedure:
     return procedure.model_copy(update={"evidence": procedure.evidence + 1, "proposers": proposers})
 
 
-def record_result(procedure: Procedure, *, succeeded: bool, at: int, rules: ProcedureRules, now: int) -> Procedure:
-    """One run followed it. What follows from the counters is settled with it."""
-    counted = procedure.model_copy(
-        update={
-            "applied": procedure.applied + 1,
-            "succeeded": procedure.succeeded + int(succeeded),
-            "last_used_at": max(procedure.last_used_at, at),
-        }
-    )
-    return settled(counted, rules, now=now)
-
-
 def settled(procedure: Procedure, rules: ProcedureRules, *, now: int) -> Procedure:
     """The procedure in the state that its counters ask for: established, or withdrawn into the review queue."""
     if procedure.state not in OFFERED:
