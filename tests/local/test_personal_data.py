@@ -6,6 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from agent_memory.domain.detection import detect_fields
+from agent_memory.domain.models import DetectedSpan
+from agent_memory.domain.privacy import Policy, scrub_texts
+from support.name_sets import CAPITAL_NAMES, CODES, NAMED_STEPS, STEPS
 
 from local.layout import AI_VENV, ROOT, python_of
 
@@ -34,6 +38,12 @@ class Engine:
         self._child.stdin.write(json.dumps([texts, language]) + "\n")
         self._child.stdin.flush()
         return list(json.loads(self._child.stdout.readline()))
+
+    def detect(self, text: str, language: str) -> list[DetectedSpan]:
+        (entities,) = self.entities([text], language)
+        return [
+            DetectedSpan(type=e["Type"], start=e["BeginOffset"], end=e["EndOffset"], score=e["Score"]) for e in entities
+        ]
 
     def found(self, text: str, language: str = "en") -> set[tuple[str, str]]:
         (entities,) = self.entities([text], language)
@@ -91,3 +101,23 @@ def test_threads_share_one_engine(engine: Engine) -> None:
     texts = [f"My name is Martha Collins, number {i}, from Boston." for i in range(40)]
     answers = engine.entities(texts)
     assert [texts[i][a[0]["BeginOffset"] : a[0]["EndOffset"]] for i, a in enumerate(answers)] == ["Martha Collins"] * 40
+
+
+def test_steps_and_codes_are_read_as_they_were_written(engine: Engine) -> None:
+    left = scrub_texts(STEPS, engine, Policy()).texts
+    # "Ping" is a name as well.
+    assert [text for text in left if "[NAME]" in text] == ["[NAME] the gateway from the branch office"]
+    for marked in CODES:
+        before, code, after = marked.split("|")
+        (text,) = scrub_texts([before + code + after], engine, Policy()).texts
+        assert code in text
+
+
+def test_every_name_that_the_model_finds_in_steps_and_in_capitals_goes(engine: Engine) -> None:
+    texts = [marked.replace("|", "") for marked in (*NAMED_STEPS, *CAPITAL_NAMES)]
+    found = detect_fields(texts, "en", engine)
+    left = scrub_texts(texts, engine, Policy()).texts
+    assert sum(map(bool, found)) > len(texts) / 2
+    for text, spans, scrubbed in zip(texts, found, left, strict=True):
+        for span in spans:
+            assert text[span.start : span.end] not in scrubbed

@@ -7,7 +7,6 @@ from enum import Enum
 from itertools import pairwise
 from typing import Literal
 
-from agent_memory.domain.detection import detect_fields
 from agent_memory.domain.errors import (
     AgentMemoryError,
     ConfigurationError,
@@ -17,6 +16,7 @@ from agent_memory.domain.errors import (
 )
 from agent_memory.domain.introductions import introduced_names
 from agent_memory.domain.language import Language, guess_language
+from agent_memory.domain.mistaken_names import detect_without_mistakes
 from agent_memory.domain.models import DetectedSpan, Distillation, Model
 from agent_memory.domain.ports import PersonalDataDetector
 from agent_memory.domain.recognisers import recognise
@@ -124,7 +124,7 @@ def scrub_texts(
             unchecked = True
             continue
         try:
-            for text, spans in zip(group, detect_fields(group, language, detector), strict=True):
+            for text, spans in zip(group, detect_without_mistakes(group, language, detector), strict=True):
                 findings[text] = spans
         except UnsupportedLanguageError:
             if policy.unsupported_language == "park":

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agent_memory.domain.models import DetectedSpan
+from agent_memory.domain.opening_verbs import VERBS
 
 SPREADING = frozenset({"NAME", "ADDRESS", "USERNAME"})
 _WORD = re.compile(r"\w+")
@@ -27,7 +28,7 @@ _COMMON_WORDS = (
     "sales saturday service status street sunday support system test thank thanks thursday ticket tool tuesday user "
     "username wednesday will"
 )
-_NOT_ALONE = frozenset(_COMMON_WORDS.split())
+_NOT_ALONE = frozenset(_COMMON_WORDS.split()) | VERBS
 
 
 class _Repeated(NamedTuple):
