@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -492,6 +493,30 @@ def test_a_model_that_hangs_when_it_should_distil_does_not_hold_the_run(world: S
         let_go.set()
     assert time.monotonic() - began < 15
     assert "artifacts" not in world.details[0]
+
+
+TRACE: ContextVar[str] = ContextVar("trace", default="none")
+
+
+def test_what_distils_and_what_summarises_finds_the_context_of_the_run(world: StandIn) -> None:
+    seen: list[str] = []
+
+    class Traced(ScriptedChat):
+        def _reply(self, messages: list[Any]) -> AIMessage:
+            seen.append(TRACE.get())
+            return super()._reply(messages)
+
+    record = {"task_summary": "Watered the fern.", "outcome": "COMPLETED", "confidence": 0.9}
+    summariser, own = Traced(script=["They spoke of ferns."]), Traced(script=[a_call("record", "c1", **record)])
+    remembers = MemoryMiddleware(gardener(), working_memory=WorkingMemory(summariser), distil_with=own)
+    agent = create_agent(ScriptedChat(script=["Done."]), [], middleware=[remembers])
+    outside = TRACE.set("the-run")
+    try:
+        agent.invoke({"messages": [*a_talk(60), HumanMessage("Water the fern")]})
+    finally:
+        TRACE.reset(outside)
+    assert (len(summariser.sent), len(own.sent)) == (1, 1)
+    assert seen == ["the-run"] * 2
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), True, "60", None])

@@ -3,11 +3,14 @@
 import json
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_memory.aws.remote import ClientEvents
 from agent_memory.client import AgentMemory
+from agent_memory.deployment import Deployment
 from agent_memory.strands import MemoryHooks
 from strands import Agent, ToolContext, tool
 from strands.models.model import Model
@@ -100,6 +103,27 @@ def test_memory_stands_in_the_prompt_of_every_call_and_is_gone_afterwards(world:
     assert model.prompts[2] == f"You garden.\n{CONTEXT}"
     assert [one["transcript"]["messages"][0]["content"] for one in world.details][1] == [{"text": "Once more"}]
     assert len({one["run_id"] for one in world.details}) == 2
+
+
+TRACE: ContextVar[str] = ContextVar("trace", default="none")
+
+
+def test_a_run_is_handed_over_in_the_context_of_its_program(world: StandIn) -> None:
+    seen: list[str] = []
+
+    class Noting(Deployment):
+        def events(self, tenant_id: str) -> ClientEvents:
+            seen.append(TRACE.get())
+            return super().events(tenant_id)
+
+    memory = AgentMemory("meadow", "gardener", deployment=Noting("test"))
+    agent = Agent(model=ScriptedModel("Moved."), hooks=[MemoryHooks(memory)], callback_handler=None)
+    outside = TRACE.set("the-run")
+    try:
+        agent("Move the ferns")
+    finally:
+        TRACE.reset(outside)
+    assert (seen, len(world.details)) == (["the-run"], 1)
 
 
 def test_without_a_prompt_of_its_own_the_agent_gets_memory_alone_and_has_none_afterwards(world: StandIn) -> None:

@@ -1,5 +1,6 @@
 """Parallel reads inside a time budget. A read that is late is left behind, never waited for."""
 
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
@@ -37,8 +38,10 @@ def patience(seconds: object, field: str) -> float:
 
 
 def started(work: Callable[[], Result]) -> "Future[Result]":
-    """Begin *work* in a thread of its own. A daemon: a read that hangs must not keep the process from ending."""
+    """Begin *work* in a thread of its own, in the caller's context: what traces the run finds its place there. A
+    daemon: a read that hangs must not keep the process from ending."""
     future: Future[Result] = Future()
+    context = contextvars.copy_context()
 
     def run() -> None:
         try:
@@ -46,7 +49,7 @@ def started(work: Callable[[], Result]) -> "Future[Result]":
         except BaseException as error:
             future.set_exception(error)
 
-    Thread(target=run, daemon=True).start()
+    Thread(target=context.run, args=(run,), daemon=True).start()
     return future
 
 

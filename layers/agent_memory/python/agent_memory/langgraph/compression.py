@@ -1,7 +1,6 @@
 """Working memory for LangChain messages: the older part of a long run gives way to one summary."""
 
 import asyncio
-import contextvars
 import inspect
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -139,10 +138,8 @@ class WorkingMemory:
         if summariser is None:
             return None
         told = instruction(self.rules.max_summary_tokens)
-        # The thread keeps the run's context, so that traces of the summariser lie within the run's.
-        context = contextvars.copy_context()
         try:
-            answer = started(lambda: context.run(_ask, summariser, told, text)).result(timeout=self._timeout_seconds)
+            answer = started(lambda: _ask(summariser, told, text)).result(timeout=self._timeout_seconds)
         except Exception as error:
             _warned(f"messages could not be summarised ({type(error).__name__}); the run goes on")
             return None
