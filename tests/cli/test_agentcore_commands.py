@@ -132,10 +132,41 @@ def test_an_import_hands_records_over_as_finished_runs(both: Both, capsys: pytes
     assert {one["user_id"] for one in handed} == {"alice"}
 
 
-def test_a_deployment_that_names_no_memory_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hold_of_what_is_no_entry_is_refused_because_it_would_hold_nothing(
+    both: Both, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(capsys, "hold", "--tenant", MEMORY_ID)["held"]
+    assert command.run(["agentcore", "hold", "--tenant", f"{MEMORY_ID}x", "--env", ENVIRONMENT]) == 4
+    assert f"{MEMORY_ID}x" in capsys.readouterr().err
+    assert answer(capsys, "holds", "--tenant", f"{MEMORY_ID}x") == []
+    assert not answer(capsys, "release", "--tenant", MEMORY_ID)["held"]
+
+
+def test_what_to_do_next_is_said_in_the_words_of_the_group(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = (
+        ["plan"],
+        ["plan", "n-2020-01-01"],
+        ["report", "n-2020-01-01"],
+        ["run", "--no-wait"],
+        ["release", "--tenant", MEMORY_ID],
+        ["restore", "n-2020-01-01"],
+    )
+    for words in asked:
+        command.run(["agentcore", *words, "--env", ENVIRONMENT])
+        said = capsys.readouterr().err
+        assert "agent-memory agentcore " in said
+        assert "lifecycle" not in said
+
+
+@pytest.mark.parametrize(
+    "words", [("status",), ("plan",), ("runs",), ("report",), ("run",), ("hold", "--tenant", TENANT)]
+)
+def test_a_deployment_that_names_no_memory_says_how_to_name_one(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     with an_account_with_agentcore(agentcoreMemories="[]") as (account, _):
         name = f"{contract.PARAMETER_ROOT}/{ENVIRONMENT}/operator-settings"
         stored = json.dumps({key: value for key, value in account.variables.items() if "BACKEND" not in key})
         account.client("ssm").put_parameter(Name=name, Value=stored, Type="String")
-        assert command.run(["agentcore", "status", "--env", ENVIRONMENT]) == 4
-        assert "agentcoreMemories" in capsys.readouterr().err
+        assert command.run(["agentcore", *words, "--env", ENVIRONMENT]) == 4
+        assert "deploy it with -c agentcoreMemories=" in capsys.readouterr().err

@@ -248,6 +248,11 @@ class NamespaceNotes:
 
 
 def over_agentcore(settings: Settings) -> Settings:
-    """The settings of a deployment as the functions of its night over AgentCore are told them."""
+    """The settings of a deployment as the functions of its night over AgentCore are told them. Raises
+    ConfigurationError: no memory is named, and nothing is deployed that could be asked."""
+    if not agentcore_memories(settings.agentcore_memories):
+        raise ConfigurationError(
+            f"{settings.environment!r} names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
+        )
     told = {"archive_bucket": settings.agentcore_bucket, "lifecycle_machine": settings.agentcore_machine}
     return settings.model_copy(update={**told, "night_backend": "agentcore"})

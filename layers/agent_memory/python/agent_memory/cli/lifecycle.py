@@ -31,9 +31,9 @@ GOOD = {"completed", "planned"}
 LISTED = 7
 SHOWN = 50
 ENDED = {
-    "held": "a tenant was held back: agent-memory lifecycle report says why, agent-memory lifecycle approve agrees",
-    "failed": "a step left something undone; it is due again the next night, and lifecycle report names it",
-    "rolled_back": "the quality gate took back what it did in a tenant: agent-memory lifecycle report",
+    "held": "a tenant was held back: {report} says why, {approve} agrees",
+    "failed": "a step left something undone; it is due again the next night, and {report} names it",
+    "rolled_back": "the quality gate took back what it did in a tenant: {report}",
 }
 
 
@@ -109,7 +109,7 @@ def run(
         execution = session.deployment.services.lifecycle_machine.start({"dry_run": dry_run})
         session.screen.answer({"execution": execution, "status": RUNNING})
         session.screen.text(f"{execution} is started")
-        session.screen.notice("How it goes: agent-memory lifecycle status")
+        session.screen.notice(f"How it goes: {session.night('status')}")
         return
     finished = _finished(session, {"dry_run": dry_run}, timeout)
     if dry_run:
@@ -146,7 +146,7 @@ def approve(
     session.screen.answer(approval.model_dump(mode="json"))
     what = ", ".join(f"{number} memories of {tenant}" for tenant, number in sorted(approval.removed.items()))
     session.screen.text(f"approved until {when(approval.expires_at)}: {what or 'the changed decay settings'}")
-    session.screen.notice("The next night does it; now: agent-memory lifecycle run")
+    session.screen.notice(f"The next night does it; now: {session.night('run')}")
 
 
 def show_report(session: Session, run_id: str | None) -> None:
@@ -155,12 +155,14 @@ def show_report(session: Session, run_id: str | None) -> None:
     names = [_known(run_id)] if run_id else files.runs()[:LISTED]
     found = next((one for name in names if (one := files.get(report_key(name), NightReport))), None)
     if found is None:
-        raise NotFoundError(f"no report of {run_id or 'any run'}: a run that gave up has none; see lifecycle status")
+        gave_up = f"a run that gave up has none; see {session.night('status')}"
+        raise NotFoundError(f"no report of {run_id or 'any run'}: {gave_up}")
     session.screen.answer(found.model_dump(mode="json"))
     for line in lines(found):
         session.screen.text(line)
     if found.ended not in GOOD:
-        raise FailedError(f"{found.run.run_id} ended {found.ended}: {ENDED.get(found.ended, '')}")
+        named = {name: session.night(name) for name in ("report", "approve")}
+        raise FailedError(f"{found.run.run_id} ended {found.ended}: {ENDED.get(found.ended, '').format(**named)}")
     for verdict, said in SAID.items():
         if found.quality == verdict.value.lower() and verdict.value != "PASS":
             session.screen.notice(f"Quality gate {said}")
@@ -171,7 +173,7 @@ def show_plan(session: Session, run_id: str, tenant: str | None, *, contents: bo
     files = session.deployment.services.night_files
     found = files.get(plan_key(_known(run_id)), Plan)
     if found is None:
-        raise NotFoundError(f"no plan of {run_id}: agent-memory lifecycle status lists the runs")
+        raise NotFoundError(f"no plan of {run_id}: {session.night('status')} lists the runs")
     if tenant:
         _show_items(session, run_id, tenant_identifier(tenant, "--tenant"), contents=contents)
         return
@@ -180,7 +182,7 @@ def show_plan(session: Session, run_id: str, tenant: str | None, *, contents: bo
     rows = [(t.tenant_id, *(t.counts.get(n, 0) for n in names), t.removed, t.total, t.held) for t in found.tenants]
     columns = ("tenant", *names, "would go", "of", "held back")
     session.screen.table(columns, rows, title=f"plan of {run_id}, begun {when(found.run.now)}")
-    notice = "Memory by memory: agent-memory lifecycle plan RUN --tenant TENANT"
+    notice = f"Memory by memory: {session.night('plan')} RUN --tenant TENANT"
     session.screen.notice(f"{found.facts_due} facts are due. {notice}")
 
 
@@ -222,7 +224,7 @@ def _finished(session: Session, asked: Mapping[str, object], timeout: float) -> 
         while ended == RUNNING:
             ended = services.lifecycle_machine.status(execution)
             if ended == RUNNING and session.deployment.now() >= ends_at:
-                raise FailedError(f"still at work after {timeout:g} s: agent-memory lifecycle status")
+                raise FailedError(f"still at work after {timeout:g} s: {session.night('status')}")
             progress = _progress(session, before)
             if progress != seen:
                 session.screen.notice(progress)
@@ -234,7 +236,7 @@ def _finished(session: Session, asked: Mapping[str, object], timeout: float) -> 
         if found and found.run.owner == execution:
             return name
     if ended == "SUCCEEDED":
-        raise FailedError("another run is at work; this one ended at once: agent-memory lifecycle status")
+        raise FailedError(f"another run is at work; this one ended at once: {session.night('status')}")
     raise FailedError(f"{execution} gave up before it had a plan: see its execution, or agent-memory doctor")
 
 

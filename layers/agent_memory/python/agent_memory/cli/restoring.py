@@ -80,5 +80,5 @@ def _run_back(session: Session, tenant: str, run_id: str) -> tuple[Restored, ...
 def _tenants(session: Session, run_id: str) -> list[str]:
     found = session.deployment.services.night_files.get(plan_key(run_id), Plan)
     if found is None:
-        raise NotFoundError(f"no plan of {run_id}: name the tenant with --tenant, or see lifecycle status")
+        raise NotFoundError(f"no plan of {run_id}: name the tenant with --tenant, or see {session.night('status')}")
     return [one.tenant_id for one in found.tenants]

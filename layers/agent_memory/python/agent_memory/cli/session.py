@@ -63,6 +63,17 @@ class Session:
             use_local()
         return Deployment(self.env, timeout_seconds=30.0, backend=self._backend)
 
+    def night(self, command: str) -> str:
+        """How a command of `agent-memory lifecycle` is called in the group that was asked."""
+        if not self.over_agentcore:
+            return f"agent-memory lifecycle {command}"
+        return f"agent-memory agentcore {'runs' if command == 'status' else command}"
+
+    @property
+    def over_agentcore(self) -> bool:
+        """Whether a command of the group `agentcore` was asked."""
+        return self._backend == "agentcore"
+
     def tenant(self, tenant_id: str) -> "TenantServices":
         """The operator's view of one tenant."""
         return self.deployment.services.tenant(tenant_id)
