@@ -15,7 +15,8 @@ from agent_memory.cli import app as command
 from agent_memory.cli.procedure_session import show_steps
 from agent_memory.cli.screen import Output, Screen
 from agent_memory.deployment import Deployment
-from agent_memory.domain.procedures import Procedure, ProcedureState
+from agent_memory.domain.procedure_records import record
+from agent_memory.domain.procedures import Procedure, ProcedureRules, ProcedureState
 from agent_memory.wiring_tenant import TenantServices
 from botocore.client import BaseClient
 from support.aws import ACCOUNT, ENVIRONMENT, AwsAccount, an_aws_account
@@ -121,7 +122,8 @@ def test_one_is_shown_whole_with_what_to_do_next(pending: Procedure, capsys: pyt
 def test_a_reviewer_is_told_where_warnings_say_nothing(
     steps: tuple[str, ...], said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_steps(Screen(Output.TABLE), {"title": "Customs", "steps": steps})
+    found = record(a_procedure(title="Customs", steps=steps), ProcedureRules(), (), ())
+    show_steps(Screen(Output.TABLE), found)
     assert ("looked for in English only" in capsys.readouterr().err) is said
 
 

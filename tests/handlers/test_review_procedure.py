@@ -254,6 +254,20 @@ def test_the_queue_comes_first_and_in_it_what_most_runs_proposed(tenant: TenantS
     assert (len(limited["procedures"]), limited["total"]) == (2, 6)
 
 
+GERMAN = ("Öffne die Akte des Kunden und prüfe, ob der Zoll sie schon hat.", "Frage nicht nach einer Freigabe.")
+
+
+@pytest.mark.parametrize(("steps", "unchecked"), [(GERMAN, True), (("Open the file of the customer.",), False)])
+def test_who_reviews_through_the_function_is_told_where_no_warning_says_nothing(
+    tenant: TenantServices, steps: tuple[str, ...], unchecked: bool
+) -> None:
+    pending = stored(tenant.procedures, a_procedure(title="Customs", steps=steps))
+    [listed] = review("list")["procedures"]
+    shown, approved = (review(action, pending)["procedure"] for action in ("show", "approve"))
+    assert [one["language_unchecked"] for one in (listed, shown, approved)] == [unchecked] * 3
+    assert shown["warnings"] == []
+
+
 def test_one_is_shown_with_all_that_speaks_for_it(tenant: TenantServices, pending: Procedure) -> None:
     review("edit", pending, steps=["Ask on-call."], reason="shorter")
     found = review("show", pending)["procedure"]

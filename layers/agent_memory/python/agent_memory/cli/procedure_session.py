@@ -7,7 +7,6 @@ import typer
 
 from agent_memory.cli.screen import Screen
 from agent_memory.cli.session import FailedError, NotFoundError, Session
-from agent_memory.domain.language import guess_language
 
 ProcedureId = Annotated[str, typer.Argument(help="Procedure id, as `procedures list` prints it.")]
 
@@ -47,8 +46,7 @@ def show_steps(screen: Screen, procedure: Mapping[str, Any]) -> None:
     """Print the steps as they are, numbered."""
     steps = [(number, step) for number, step in enumerate(procedure.get("steps") or (), 1)]
     screen.table(("", "step"), steps, title=str(procedure.get("title", "")))
-    words = "\n".join([str(procedure.get("title", "")), *(str(step) for _, step in steps)])
-    if guess_language(words) in ("es", "other"):
+    if procedure.get("language_unchecked"):
         screen.notice(
             "Doubtful words are looked for in English only, and these look like another language: that there is no "
             "warning says nothing here, so read every step."

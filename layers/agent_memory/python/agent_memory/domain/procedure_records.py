@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from agent_memory.domain.language import guess_language
 from agent_memory.domain.procedures import (
     OFFERED,
     QUEUED,
@@ -32,7 +33,14 @@ def summary(procedure: Procedure, rules: ProcedureRules) -> dict[str, object]:
         "trial": procedure.state in OFFERED and on_trial(procedure, rules),
         "offered_to_runs": injectable(procedure, rules),
         "approved_by": approval.kind if approval else None,
+        "language_unchecked": language_unchecked(procedure),
     }
+
+
+def language_unchecked(procedure: Procedure) -> bool:
+    """Whether its words look like another language than English: doubtful ones are looked for in that alone, so that
+    there is no warning then says nothing, and whoever decides must read every step."""
+    return guess_language("\n".join([procedure.title, *procedure.steps])) in ("es", "other")
 
 
 def record(
