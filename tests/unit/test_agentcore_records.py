@@ -1,5 +1,7 @@
 """What is believed of an AgentCore record, and whose it is."""
 
+import gzip
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -228,6 +230,21 @@ def test_an_index_that_cannot_be_read_is_made_anew_from_all_records(body: str) -
     [memory] = agentcore_memories('[{"memory_id": "harbour-Abc1234567", "namespaces": ["/a/"]}]')
     assert index == RecordIndex()
     assert index.wants_all(memory, now=NOW)
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_files_that_were_put_together_give_the_records_of_each(size: int, between: str) -> None:
+    texts = [json.dumps({"Records": [{"eventID": f"e-{number}"}]}) + between for number in range(3)]
+    packed, plain = b"".join(gzip.compress(one.encode()) for one in texts), "".join(texts).encode()
+    for body in (packed, plain):
+        counts: Counter[str] = Counter()
+        chunks = [body[start : start + size] for start in range(0, len(body), size)]
+        assert [one["eventID"] for one in records_in(chunks, counts)] == ["e-0", "e-1", "e-2"]
+        assert not +counts
+    counts = Counter()
+    assert [one["eventID"] for one in records_in([packed[:-3]], counts)][:2] == ["e-0", "e-1"]
+    assert counts["files_cut"] == 1
 
 
 def test_files_outside_the_window_by_their_names_are_not_read() -> None:

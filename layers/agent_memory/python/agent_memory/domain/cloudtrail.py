@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Final, NamedTuple
 
 from agent_memory.domain.json_text import read_json
@@ -30,6 +31,7 @@ DELIVERY_SECONDS: Final = 3600
 _STAMP = re.compile(r"_(\d{8})T(\d{4})Z_[^/]*$")
 _FOLDERS = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/[^/]+$")
 _RECORDS = re.compile(r'"Records"\s*:\s*\[')
+_GZIP: Final = b"\x1f\x8b"
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -103,18 +105,36 @@ def records_in(chunks: Iterable[bytes], counts: Counter[str]) -> Iterator[Mappin
 
 def _text(chunks: Iterable[bytes]) -> tuple[str, bool]:
     """The text of a file, gzip or plain, and whether it came to its end."""
-    gathered, inflate, size = bytearray(), None, 0
-    for number, chunk in enumerate(chunks):
-        if number == 0 and chunk[:2] == b"\x1f\x8b":
-            inflate = zlib.decompressobj(wbits=31)
-        try:
-            gathered += chunk if inflate is None else inflate.decompress(chunk, MAX_BYTES - size + 1)
-        except zlib.error:
-            return gathered.decode("utf-8", "replace"), False
-        size = len(gathered)
-        if size > MAX_BYTES:
-            return gathered[:MAX_BYTES].decode("utf-8", "replace"), False
-    return gathered.decode("utf-8", "replace"), inflate is None or inflate.eof
+    gathered, whole = bytearray(), True
+    try:
+        for piece in _unpacked(chunks):
+            gathered += piece
+            if len(gathered) > MAX_BYTES:
+                whole = False
+                break
+    except zlib.error:
+        whole = False
+    return gathered[:MAX_BYTES].decode("utf-8", "replace"), whole
+
+
+def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What a file holds, piece by piece; gzip files may be several put together. Raises zlib.error: it is cut off."""
+    pieces, first = iter(chunks), b""
+    while len(first) < len(_GZIP) and (piece := next(pieces, None)) is not None:
+        first += piece
+    if not first.startswith(_GZIP):
+        yield first
+        yield from pieces
+        return
+    inflate = zlib.decompressobj(wbits=31)
+    for packed in chain([first], pieces):
+        left = packed
+        while left:
+            inflate = zlib.decompressobj(wbits=31) if inflate.eof else inflate
+            yield inflate.decompress(left, MAX_BYTES + 1)
+            left = inflate.unused_data
+    if not inflate.eof:
+        raise zlib.error("cut off")
 
 
 def _one_by_one(text: str, counts: Counter[str]) -> Iterator[Mapping[str, object]]:
@@ -127,8 +147,7 @@ def _one_by_one(text: str, counts: Counter[str]) -> Iterator[Mapping[str, object
             except (ValueError, RecursionError):
                 counts["bad_lines"] += 1
                 continue
-            held = value.get("Records", [value]) if isinstance(value, Mapping) else [value]
-            yield from _mappings(held if isinstance(held, list) else [held], counts)
+            yield from _mappings(_held(value), counts)
         return
     place = opening.end()
     while (place := text.find("{", place)) >= 0:
@@ -143,7 +162,13 @@ def _one_by_one(text: str, counts: Counter[str]) -> Iterator[Mapping[str, object
                 return
             place = following
             continue
-        yield from _mappings([value], counts)
+        yield from _mappings(_held(value), counts)
+
+
+def _held(value: object) -> list[object]:
+    """The records of one of several JSON texts in a file, or the record that it is."""
+    held = value.get("Records", [value]) if isinstance(value, Mapping) else [value]
+    return held if isinstance(held, list) else [held]
 
 
 def _mappings(values: Iterable[object], counts: Counter[str]) -> Iterator[Mapping[str, object]]:
