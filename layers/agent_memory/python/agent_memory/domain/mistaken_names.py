@@ -28,7 +28,7 @@ _TOLD_OF = re.compile(
 )
 
 # A letter beside one that it stands beside in no name, in any spelling that uses our letters.
-_UNREADABLE = re.compile(r"[BCDFGHJKMPQSTVWXZ]X|X[GJKQRVXZ]|[BCFGJKMPVWXZ]Q|Q[CFGJKPVWXZ]|V[BFGPQ]|[WJFVG]Q|YYZ")
+_UNREADABLE = re.compile(r"[BCDFGHJMPQSTVWXZ]X|X[GJKQRVXZ]|[BFGJKMPVWXZ]Q|Q[CFGJKPVWXZ]|V[BFGPQ]|[WJFVG]Q|YYZ")
 _NO_VOWEL = re.compile(r"[B-DF-HJ-NP-TV-XZ]{3,}")
 # Lengths of the codes of airports and of bookings.
 _LENGTHS_OF_LETTERS = (3, 6)

@@ -1,5 +1,7 @@
 """Verbs that begin the steps of a procedure and are nobody's name: what is a first name or a common family name as well
-("mark", "grant", "ping", "read", "page") is left out on purpose."""
+("mark", "grant", "ping", "read", "page") is left out on purpose. None is among the first names of the United States'
+census of 1990; those among its family names ("close", "block") are rare, and the word that follows has to suit a verb.
+"""
 
 from typing import Final
 
