@@ -109,6 +109,35 @@ def test_near_duplicates_of_a_namespace_and_type_become_one_which_has_the_reads_
     assert len(plane.records[MEMORY_ID]) == 5
 
 
+def test_near_duplicates_that_the_rules_keep_apart_are_listed_once_until_something_changes(both: Both) -> None:
+    account, plane = both
+    for text in ("Acme paid Globex for the crane.", "Globex paid Acme for the crane."):
+        plane.put(text, ALICE, NOW - 2 * DAY)
+
+    def looked(day: int) -> bool:
+        """Whether the night of *day* lists the very namespace."""
+        at(account, NOW + day * DAY)
+        plane.calls.clear()
+        assert a_night_over_agentcore(account, execution=f"e-{day}").status == "SUCCEEDED"
+        return any(name == "ListMemoryRecords" and asked["namespacePath"] == ALICE for name, asked in plane.calls)
+
+    # All is listed anew in a week, and looked at once more.
+    assert [day for day in range(9) if looked(day)] == [0, 7]
+    plane.put("Acme paid Globex for the crane.", ALICE, NOW + 9 * DAY - 60)
+    # One came, and then one of them went.
+    assert [day for day in range(9, 13) if looked(day)] == [9, 10]
+    assert len(plane.records[MEMORY_ID]) == len(plane.texts()) == 2
+
+
+def test_a_dry_run_remembers_no_near_duplicates(both: Both) -> None:
+    account, plane = both
+    for text in ("Acme paid Globex for the crane.", "Globex paid Acme for the crane."):
+        plane.put(text, ALICE, NOW - 2 * DAY)
+    a_night_over_agentcore(account, dry_run=True)
+    services = night_services(account)
+    assert services.book(services.memories[0]).notes() == []
+
+
 @pytest.mark.parametrize("letter", ["x", "\u00e9", "\U0001f6a2"])
 def test_texts_at_the_limit_are_archived_whole_and_come_back_equal(both: Both, letter: str) -> None:
     account, plane = both

@@ -1,5 +1,6 @@
 """What the night asks of the episodes table beside the items themselves: dates to move, and how many there are."""
 
+from collections.abc import Collection
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -55,6 +56,9 @@ class DynamoEpisodeDates:
                     return False
                 raise
         return True
+
+    def stay_apart(self, agent_id: str, run_ids: Collection[str]) -> None:
+        """Nothing: an agent is looked at again when it stored something, and not before."""
 
     def forget_date(self, agent_id: str, run_id: str) -> bool:
         """Take a pinned episode out of what is due. False when it is gone or not pinned."""

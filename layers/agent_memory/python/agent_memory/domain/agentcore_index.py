@@ -6,7 +6,6 @@ lists everything. The index also is the book of what the night itself did: which
 one came back under another id. What metadata say of that is provenance for people, and believed by nobody.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -50,10 +49,11 @@ class Note(Model):
     """What the night noted of one record while it worked; the next refresh takes it into the index.
 
     *kind*: `merge` (made of *sources*; without *record_id*: it was about to be made), `restored` (back under
-    *record_id*), `kept` (left alone until *kept_until*), `gone` (what stood for others was put away). *at*: when it was
-    noted; the latest of a name counts."""
+    *record_id*), `kept` (left alone until *kept_until*), `gone` (what stood for others was put away), `apart` (of no
+    record: near-duplicates that the rules keep apart, *name* is their mark). *at*: when it was noted; the latest of a
+    name counts."""
 
-    kind: Literal["merge", "restored", "kept", "gone"]
+    kind: Literal["merge", "restored", "kept", "gone", "apart"]
     name: str
     place: str
     namespace: str = ""
@@ -71,7 +71,7 @@ class Note(Model):
 class RecordIndex(Model):
     """The index of one entry of agentcoreMemories. *namespaces*: by place. *listed_at*, *full_at*: when new records,
     and when all, were listed last, by which run; *prefixes*: below what. *undated*: records without a date, which no
-    night touches."""
+    night touches. *apart*: by place, marks of near-duplicates that the rules keep apart, until all is listed."""
 
     schema_version: int = VERSION
     run_id: str = ""
@@ -81,6 +81,7 @@ class RecordIndex(Model):
     namespaces: Mapping[str, str] = {}
     entries: Mapping[str, Entry] = {}
     undated: int = 0
+    apart: Mapping[str, tuple[str, ...]] = {}
 
     def wants_all(self, memory: AgentCoreMemory, *, now: int) -> bool:
         """Whether this night must list everything: weekly, at first, for other namespaces, when the clock went back."""
@@ -166,7 +167,17 @@ def listed(index: RecordIndex, listing: Listing, memory: AgentCoreMemory, *, now
         namespaces=spaces,
         entries=entries,
         undated=len(undated) if listing.whole else max(len(undated), index.undated),
+        apart={} if listing.whole else _apart(before, listing.notes),
     )
+
+
+def _apart(before: RecordIndex, notes: Iterable[Note]) -> dict[str, tuple[str, ...]]:
+    """The marks that were there, and those that the night noted."""
+    marks = {place: set(held) for place, held in before.apart.items()}
+    for note in notes:
+        if note.kind == "apart":
+            marks.setdefault(note.place, set()).add(note.name)
+    return {place: tuple(sorted(held)) for place, held in marks.items()}
 
 
 def _take_in(note: Note, entries: dict[str, Entry], spaces: dict[str, str]) -> None:
@@ -267,7 +278,9 @@ def without(index: RecordIndex, names: Iterable[str]) -> RecordIndex:
     entries = {name: entry for name, entry in index.entries.items() if name not in gone}
     used = {entry.place for entry in entries.values()}
     spaces = {place: namespace for place, namespace in index.namespaces.items() if place in used}
-    return index.model_copy(update={"entries": entries, "namespaces": spaces})
+    changed = {index.entries[name].place for name in gone & index.entries.keys()}
+    apart = {place: marks for place, marks in index.apart.items() if place in used - changed}
+    return index.model_copy(update={"entries": entries, "namespaces": spaces, "apart": apart})
 
 
 def read_index(body: bytes | str) -> RecordIndex:
@@ -277,12 +290,3 @@ def read_index(body: bytes | str) -> RecordIndex:
         return RecordIndex.model_validate(value)
     except (ValueError, RecursionError, ValidationError):
         return RecordIndex()
-
-
-def to_be_looked_at(index: RecordIndex, most: int, *, now: int) -> frozenset[str]:
-    """Namespaces that hold more than *most* records, or near-duplicates of which none is to be left alone."""
-    held = Counter(entry.place for entry in index.entries.values())
-    open_to_it = (one for one in index.entries.values() if one.words and (one.kept_until or 0) <= now)
-    said = Counter((one.place, one.strategy_id, one.words) for one in open_to_it)
-    over = {place for place, number in held.items() if number > most}
-    return frozenset(over | {place for (place, _, _), number in said.items() if number > 1})

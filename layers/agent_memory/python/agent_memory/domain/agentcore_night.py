@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from agent_memory.domain.accesses import AccessLedger, added, reading_of
 from agent_memory.domain.agentcore import AgentCoreMemory
-from agent_memory.domain.agentcore_index import OVERLAP_SECONDS, Listing, RecordIndex, dated, listed, to_be_looked_at
+from agent_memory.domain.agentcore_index import OVERLAP_SECONDS, Listing, RecordIndex, dated, listed
 from agent_memory.domain.agentcore_ports import AccessBook, AccessLogs, Asked, Judged, RecordBook, Records
 from agent_memory.domain.agentcore_records import Record
+from agent_memory.domain.agentcore_twins import to_be_looked_at
 from agent_memory.domain.cloudtrail import Access, Window
 from agent_memory.domain.decay import DecayRules
 from agent_memory.domain.errors import AgentMemoryError

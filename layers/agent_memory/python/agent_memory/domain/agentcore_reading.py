@@ -4,7 +4,7 @@ A record keeps its name when it comes back under another id, and what a merge ma
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from agent_memory.domain.agentcore import AgentCoreMemory, place_of
 from agent_memory.domain.agentcore_index import OVERLAP_SECONDS, Note, RecordIndex
 from agent_memory.domain.agentcore_ports import AccessBook, Asked, RecordBook, Records
 from agent_memory.domain.agentcore_records import Known, Record, episode_of
+from agent_memory.domain.agentcore_twins import twins
 from agent_memory.domain.episodes import embedded
 from agent_memory.domain.errors import CrossTenantError, RefusedInputError
 from agent_memory.domain.models import Episode, EpisodeView
@@ -104,6 +105,14 @@ class AgentCoreReading:
     def move(self, agent_id: str, run_id: str, *, seen: int | None, decays_at: int | None, expires_at: int) -> bool:
         """Dates are worked out anew by every refresh; there is none to write."""
         return True
+
+    def stay_apart(self, agent_id: str, run_ids: Collection[str]) -> None:
+        """Note the near-duplicates that are all among *run_ids*: no night lists the namespace for them again, until one
+        of them changes or everything is listed."""
+        for (place, mark), names in twins(self._index, now=self._rules.now).items():
+            if place == agent_id and names <= set(run_ids):
+                namespace = self._index.namespaces.get(place, "")
+                self._write(Note(kind="apart", name=mark, place=place, namespace=namespace, at=self._rules.now))
 
     def forget_date(self, agent_id: str, run_id: str) -> bool:
         """AgentCore knows no pins."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from agent_memory.domain.errors import AgentMemoryError
-from agent_memory.domain.examining import EVERY_AGENT, NightRules, doubles, evicted, grouped, judged
+from agent_memory.domain.examining import EVERY_AGENT, NightRules, doubles, evicted, grouped, judged, kept_apart
 from agent_memory.domain.keys import result_key, slice_key
 from agent_memory.domain.lifecycle import (
     REMOVING,
@@ -144,7 +144,10 @@ def _with_the_cap(agent_id: str, found: _Found, run: LifecycleRun, doors: Examin
     leaving |= {item.run_id for group in found.groups for item in group.items}
     views = [view for view in doors.episodes.views(agent_id, now=run.now) if view.run_id not in leaving]
     twins = [(agent_id, view.run_id) for members in near_identical_groups(views) for view in members]
-    groups = doubles(doors.episodes.get_many(twins), rules, now=run.now) if twins else ()
+    alike = doors.episodes.get_many(twins) if twins else ()
+    groups = doubles(alike, rules, now=run.now)
+    if run.may_write and alike:
+        doors.dates.stay_apart(agent_id, kept_apart(alike, groups, now=run.now))
     collapsed = {item.run_id for group in groups for item in group.items[1:]}
     settled = {group.items[0].run_id for group in groups}
     rest = [(agent_id, view.run_id) for view in views if view.run_id not in collapsed]

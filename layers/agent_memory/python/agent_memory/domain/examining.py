@@ -162,6 +162,13 @@ def brought_back(episode: Episode, *, now: int) -> bool:
     return episode.kept_until is not None and now < episode.kept_until and not episode.sources
 
 
+def kept_apart(episodes: Iterable[Episode], groups: Iterable[MemoryGroup], *, now: int) -> frozenset[str]:
+    """Those of near-identical *episodes* that the rules put into none of *groups*, though nothing was in the way."""
+    taken = {item.run_id for group in groups for item in group.items}
+    open_to_it = (one for one in episodes if one.merged_into is None and not brought_back(one, now=now))
+    return frozenset(one.run_id for one in open_to_it if one.run_id not in taken)
+
+
 def doubles(episodes: Iterable[Episode], rules: NightRules, *, now: int) -> tuple[MemoryGroup, ...]:
     """Groups of near-duplicates among *episodes*, each to become its first; those on their way out are in none."""
     settled = [one for one in episodes if one.merged_into is None and not brought_back(one, now=now)]

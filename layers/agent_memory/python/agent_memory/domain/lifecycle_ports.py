@@ -131,6 +131,9 @@ class EpisodeDates(Protocol):
     def forget_date(self, agent_id: str, run_id: str) -> bool:
         """Take a pinned episode out of what is due."""
 
+    def stay_apart(self, agent_id: str, run_ids: Collection[str]) -> None:
+        """Remember near-duplicates that the rules keep apart, where a look at an agent has to be asked for."""
+
     def live(self, agent_id: str, *, now: int) -> int:
         """How many episodes of an agent have not expired."""
 
