@@ -79,6 +79,22 @@ def test_explain_shows_the_candidates_that_were_not_returned(
 
 
 @pytest.mark.parametrize(
+    ("words", "whose"),
+    [
+        (("recall",), "recall"),
+        (("procedures", "approve"), "procedures approve"),
+        (("procedures", "aprove"), "procedures"),
+        (("facts", "list", *WHO[:2], "--state", "believed"), "facts list"),
+    ],
+)
+def test_wrong_usage_names_the_help_that_says_what_is_right(
+    world: StandIn, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], whose: str
+) -> None:
+    assert run(*words) == 2
+    assert f"Try `agent-memory {whose} --help`." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "code"),
     [
         (("recall", "Water"), 2),

@@ -70,8 +70,20 @@ def test_a_user_is_erased_and_the_receipt_proves_it(
 def test_nothing_is_erased_without_a_word(account: AwsAccount, capsys: pytest.CaptureFixture[str]) -> None:
     plant(account, ALICE, "alice", MARK)
     assert command.run(["erase", "user", ALICE, *WHERE]) == 2
-    assert "--confirm" in capsys.readouterr().err
+    assert "Add --confirm. The person's episodes" in capsys.readouterr().err
+    assert command.run(["erase", "tenant", "acme", "--env", ENVIRONMENT]) == 2
+    assert "Add --confirm. All the tenant's episodes" in capsys.readouterr().err
     assert account.episodes()
+
+
+def test_a_receipt_that_is_not_there_is_told_from_a_file_that_is_none(
+    account: AwsAccount, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert command.run(["erase", "verify", str(tmp_path / "away.json"), "--env", ENVIRONMENT]) == 2
+    assert "must be a file that can be read" in capsys.readouterr().err
+    (tmp_path / "note.txt").write_text("erased")
+    assert command.run(["erase", "verify", str(tmp_path / "note.txt"), "--env", ENVIRONMENT]) == 2
+    assert "must be the JSON" in capsys.readouterr().err
 
 
 def test_an_edited_receipt_is_refused(account: AwsAccount, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

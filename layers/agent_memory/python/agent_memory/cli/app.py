@@ -115,7 +115,7 @@ def run(arguments: list[str] | None = None) -> int:
         code = tree(words)(args=words, standalone_mode=False, prog_name="agent-memory")
     except typer.TyperException as error:
         if error.format_message():
-            _say(f"{error.format_message()}\nTry `agent-memory --help`.")
+            _say(f"{error.format_message()}\nTry `{_command_of(error)} --help`.")
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         _say("stopped")
@@ -124,6 +124,12 @@ def run(arguments: list[str] | None = None) -> int:
         _say(f"{error}{_hint(error, _env_in(words))}")
         return _exit_code(error)
     return code if isinstance(code, int) else 0
+
+
+def _command_of(error: typer.TyperException) -> str:
+    """The command whose help says what *error* broke."""
+    context = getattr(error, "ctx", None)
+    return "agent-memory" if context is None else str(context.command_path)
 
 
 def _exit_code(error: AgentMemoryError) -> int:
@@ -152,7 +158,7 @@ def _hint(error: AgentMemoryError, env: str) -> str:
         return f"\n{env!r} was asked for; on this laptop there is `local`: --env local."
     if isinstance(error, RetryableError) and default_environment() == LOCAL:
         return "\nIs the laptop runtime up? `agent-memory local status`, `agent-memory local up`, `agent-memory doctor`"
-    if isinstance(error, AccessRefusedError | ConfigurationError) and _could_be_local():
+    if isinstance(error, AccessRefusedError | ConfigurationError) and env != LOCAL and _could_be_local():
         return "\nFor the deployment on this laptop: `agent-memory local up` first."
     if isinstance(error, AccessRefusedError):
         return '\nCheck AWS_PROFILE and the policy of its role; README, "Who may do what", lists the actions.'

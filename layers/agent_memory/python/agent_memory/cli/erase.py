@@ -24,8 +24,8 @@ ReceiptFile = Annotated[
 POLL_SECONDS = 2.0
 RUNNING = {"RUNNING", "PENDING_REDRIVE"}
 UNSURE = (
-    "Add --confirm. The person's episodes, facts, procedures, transcripts, archives and records in AgentCore go for "
-    "good; no undo."
+    "Add --confirm. {whose} episodes, facts, procedures, transcripts, archives and records in AgentCore go for good; "
+    "no undo."
 )
 
 
@@ -145,7 +145,8 @@ def verify(ctx: typer.Context, receipt: ReceiptFile, env: Env = None, output: Ou
 def _erase(session: Session, tenant: str, subject: dict[str, Any], *, confirm: bool, wait: bool, timeout: int) -> None:
     tenant_id = tenant_identifier(tenant, "tenant")
     if not confirm:
-        raise RefusedInputError("--confirm", f"is missing. {UNSURE}")
+        whose = "All the tenant's" if "whole_tenant" in subject else "The person's"
+        raise RefusedInputError("--confirm", f"is missing. {UNSURE.format(whose=whose)}")
     with session.screen.working("asking for the erasure"):
         asked = session.deployment.erasures.ask({"action": "request", "tenant_id": tenant_id, **subject})
     _followed(session, tenant_id, asked, wait=wait, timeout=timeout)
@@ -188,10 +189,12 @@ def _show(session: Session, document: dict[str, Any]) -> None:
 def _document(file: Path) -> dict[str, Any]:
     try:
         held = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except OSError:
+        raise RefusedInputError("receipt", f"must be a file that can be read, and {file} is none") from None
+    except ValueError:
         held = None
     if not isinstance(held, dict):
-        raise RefusedInputError("receipt", f"must be a JSON file that agent-memory wrote, and {file} is none")
+        raise RefusedInputError("receipt", f"must be the JSON that erase --output json prints, and {file} holds none")
     return held
 
 
