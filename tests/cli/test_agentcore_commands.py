@@ -158,6 +158,14 @@ def test_what_to_do_next_is_said_in_the_words_of_the_group(both: Both, capsys: p
         assert "lifecycle" not in said
 
 
+@pytest.mark.parametrize("name", ["plan", "run", "report", "approve", "restore", "hold", "release", "holds", "runs"])
+def test_the_help_of_a_command_of_the_night_names_this_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run(["agentcore", name, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"agent-memory agentcore {name}" in said
+    assert "agent-memory lifecycle" not in said
+
+
 @pytest.mark.parametrize(
     "words", [("status",), ("plan",), ("runs",), ("report",), ("run",), ("hold", "--tenant", TENANT)]
 )

@@ -1,7 +1,8 @@
 """`agent-memory agentcore`: the night over AgentCore Memory, and records moved between it and our tiers."""
 
 import hashlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -27,9 +28,21 @@ app = typer.Typer(
     "an entry of it, an agent a namespace, as `agent-memory agentcore status` lists them.",
     no_args_is_help=True,
 )
+
+
+def _help(command: Callable[..., None]) -> str:
+    """The help of a command of the night in the words of this group."""
+    text = (inspect.getdoc(command) or "").replace("lifecycle status", "agentcore runs")
+    return (
+        text.replace("lifecycle ", "agentcore ")
+        .replace("support-desk/run-7", "PLACE/RECORD")
+        .replace("claims-bot", "PLACE")
+    )
+
+
 for command in (lifecycle.plan, lifecycle.run, lifecycle.report, lifecycle.approve, restore, hold, release, holds):
-    app.command()(command)
-app.command("runs")(lifecycle.status)
+    app.command(help=_help(command))(command)
+app.command("runs", help=_help(lifecycle.status))(lifecycle.status)
 app.command()(report_reads)
 Memory = Annotated[str, typer.Option("--memory", "-m", help="An entry, as `agentcore status` lists it.")]
 BATCH = 100

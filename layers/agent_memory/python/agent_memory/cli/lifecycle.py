@@ -100,7 +100,7 @@ def run(
     env: Env = None,
     output: OutputOption = None,
 ) -> None:
-    """Run the lifecycle now instead of at night. Two at once: the second finds the first at work and ends.
+    """Begin a night now instead of waiting for it. Two at once: the second finds the first at work and ends.
 
     Example: `agent-memory lifecycle run --dry-run`
     """
