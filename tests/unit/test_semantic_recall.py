@@ -12,8 +12,8 @@ from agent_memory.domain.errors import RefusedInputError
 from agent_memory.domain.fact_writes import FoundFact, StoreMarks
 from agent_memory.domain.facts import Fact, FactState
 from agent_memory.domain.knowledge import KnowledgeQuery, Passages
-from agent_memory.domain.memory_context import strip_memory_context
 from agent_memory.domain.knowledge_ports import Knowledge
+from agent_memory.domain.memory_context import strip_memory_context
 from agent_memory.domain.ports import Facts, UserRefs
 from agent_memory.domain.recall_request import FactRules, RecallRequest, RecallRules, recall_request
 from agent_memory.domain.recalled import RecalledItem, Remembered, context_of, within_budget
