@@ -152,6 +152,23 @@ def test_half_a_batch_that_fails_for_a_while_is_tried_again_and_the_rest_is_not_
     assert len(made) == len(plane.records[MEMORY_ID]) == 250
 
 
+def test_a_batch_all_of_which_failed_for_a_while_is_another_request_and_after_a_lost_answer_the_same() -> None:
+    plane = AgentCore()
+    failing = {"r-1", "r-2"}
+    plane.fails_in_batch = lambda operation, one: 429 if one["requestIdentifier"] in failing else 0
+
+    def heal(operation: str, request: dict[str, Any]) -> None:
+        if plane.count("BatchCreateMemoryRecords") == 2:
+            failing.clear()
+
+    plane.fail = heal
+    assert len(records(plane).create([new(1), new(2)])) == 2
+    tokens = [request["clientToken"] for _, request in plane.calls]
+    assert len(set(tokens)) == 2
+    records(plane).create([new(1), new(2)])
+    assert [request["clientToken"] for _, request in plane.calls][2] == tokens[0]
+
+
 def test_what_fails_for_good_is_left_out() -> None:
     plane = AgentCore()
     plane.fails_in_batch = lambda operation, one: 400 if one["requestIdentifier"] == "r-1" else 0

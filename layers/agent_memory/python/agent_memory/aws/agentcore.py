@@ -100,10 +100,10 @@ class AgentCoreRecords:
         """Create records and return their ids by request id; what failed for good is left out."""
         made: dict[str, str] = {}
         left = list(records)
-        for _ in range(TRIES):
+        for number in range(TRIES):
             again: list[NewRecord] = []
             for batch in _batches(left):
-                answer = self._create(batch)
+                answer = self._create(batch, number)
                 made |= {one["requestIdentifier"]: one["memoryRecordId"] for one in answer.get("successfulRecords", ())}
                 passing = {one.get("requestIdentifier") for one in answer.get("failedRecords", ()) if _passes(one)}
                 again += [one for one in batch if one.request_id in passing]
@@ -112,7 +112,7 @@ class AgentCoreRecords:
             left = again
         raise StoreBusyError(f"bedrock-agentcore could not create {len(left)} records")
 
-    def _create(self, batch: Sequence[NewRecord]) -> Mapping[str, Any]:
+    def _create(self, batch: Sequence[NewRecord], number: int) -> Mapping[str, Any]:
         records = [
             {
                 "requestIdentifier": one.request_id,
@@ -124,8 +124,10 @@ class AgentCoreRecords:
             }
             for one in batch
         ]
-        # The same batch again, after an answer that was lost, is the same request.
-        token = hashlib.sha256("\n".join(f"{one.request_id} {one.at}" for one in batch).encode()).hexdigest()
+        # The same batch again, after an answer that was lost, is the same request; after one that says that all of it
+        # failed for a while, another: the service may give the answer that a token got once more.
+        named = [f"{one.request_id} {one.at}" for one in batch]
+        token = hashlib.sha256("\n".join([*named, str(number)] if number else named).encode()).hexdigest()
         with translating("bedrock-agentcore:BatchCreateMemoryRecords"):
             answer: Mapping[str, Any] = self._client.batch_create_memory_records(
                 memoryId=self._memory_id, records=records, clientToken=token
