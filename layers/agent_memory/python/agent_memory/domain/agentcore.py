@@ -165,7 +165,7 @@ def _apart(found: Iterable[AgentCoreMemory]) -> None:
     spaces: dict[tuple[str, str], list[str]] = {}
     for one in found:
         if one.name in names:
-            raise ConfigurationError(f"agentcoreMemories: {one.name} stands there twice; give each entry a tenant_id")
+            raise ConfigurationError(f"agentcoreMemories: {one.name} stands there twice; each needs its own tenant_id")
         names.add(one.name)
         prefixes = spaces.setdefault((one.memory_id, one.region), [])
         prefixes += one.namespaces
