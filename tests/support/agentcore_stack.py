@@ -162,7 +162,10 @@ ANSWERS: Mapping[int, tuple[Callable[[Sequence[str]], Answer], str]] = {
     902: (lambda texts: answered(""), "empty"),
     903: (lambda texts: answered(one_of(texts), confidence=0.3), "low_confidence"),
     904: (lambda texts: answered(one_of(texts).replace("40", "90")), "number_not_in_sources"),
-    905: (lambda texts: answered(one_of(texts).replace("lifts loads with", "does not lift loads with")), "contradicts_sources"),
+    905: (
+        lambda texts: answered(one_of(texts).replace("lifts loads with", "does not lift loads with")),
+        "contradicts_sources",
+    ),
     906: (lambda texts: answered(one_of(texts), delete=["mem-" + "a" * 40]), "unexpected_fields"),
     907: (lambda texts: converse({"text": "I merged them."}, stop="end_turn"), "not_json"),
 }
