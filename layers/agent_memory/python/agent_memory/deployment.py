@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 JUDGE_SECONDS = 300.0
 DESK_SECONDS = 910.0
-NO_MEMORY = "names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
 
 
 class Deployment:
@@ -134,7 +133,9 @@ class Deployment:
         from agent_memory.aws.queues import DeadLetters
 
         if queue == "agentcore-reads" and not self.agentcore_memories:
-            raise ConfigurationError(f"{self.environment!r} {NO_MEMORY}")
+            from agent_memory.domain.agentcore import NO_MEMORY
+
+            raise ConfigurationError(NO_MEMORY.format(self.environment))
         url, home = self.directory.name(f"{queue}-dead-letters"), self.directory.name(f"{queue}-queue")
         return DeadLetters(self.clients.get("sqs"), url=url, home=home)
 
@@ -175,7 +176,9 @@ class Deployment:
 
         own = AgentCoreServices(self.services)
         if not own.memories:
-            raise ConfigurationError(f"{self.environment!r} {NO_MEMORY}")
+            from agent_memory.domain.agentcore import NO_MEMORY
+
+            raise ConfigurationError(NO_MEMORY.format(self.environment))
         return own
 
     def now(self) -> int:

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent_memory.contract import REGISTRY_AGENTCORE
-from agent_memory.domain.agentcore import AgentCoreMemory, agentcore_memories, named
+from agent_memory.domain.agentcore import NO_MEMORY, AgentCoreMemory, agentcore_memories, named
 from agent_memory.domain.agentcore_night import (
     IndexedDue,
     IndexedStored,
@@ -251,8 +251,6 @@ def over_agentcore(settings: Settings) -> Settings:
     """The settings of a deployment as the functions of its night over AgentCore are told them. Raises
     ConfigurationError: no memory is named, and nothing is deployed that could be asked."""
     if not agentcore_memories(settings.agentcore_memories):
-        raise ConfigurationError(
-            f"{settings.environment!r} names no memory of AgentCore: deploy it with -c agentcoreMemories=..."
-        )
+        raise ConfigurationError(NO_MEMORY.format(settings.environment))
     told = {"archive_bucket": settings.agentcore_bucket, "lifecycle_machine": settings.agentcore_machine}
     return settings.model_copy(update={**told, "night_backend": "agentcore"})

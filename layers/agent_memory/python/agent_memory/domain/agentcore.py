@@ -34,6 +34,11 @@ KEPT_DAYS: Final[Mapping[str, int]] = {
     "reflections": 270,
 }
 OTHERS_DAYS: Final = 90
+# CDK makes the stack of the last memory no more and deletes none.
+NO_MEMORY: Final = (
+    "{0!r} names no memory of AgentCore: deploy it with -c agentcoreMemories=... If it named one before, its stack and "
+    "its nights go on until `cdk destroy agent-memory-{0}-agentcore` (docs/agentcore.md)"
+)
 NAMESPACE_RULE: Final = "must begin with /, end in /, and hold no * (a prefix without its / also finds its neighbours)"
 
 
