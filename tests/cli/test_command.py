@@ -124,6 +124,14 @@ def test_a_refusal_by_iam_says_where_the_actions_are_listed(world: StandIn, caps
     assert "Who may do what" in capsys.readouterr().err
 
 
+def test_doctor_sends_nobody_to_deploy_who_was_only_refused(world: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    world.refused_actions = {"GetParametersByPath"}
+    assert run("doctor", "--env", "test", "--output", "json") == 1
+    (fault,) = [check for check in json.loads(capsys.readouterr().out) if not check["ok"]]
+    assert "AWS_PROFILE" in fault["remedy"]
+    assert "cdk deploy" not in fault["remedy"]
+
+
 @pytest.mark.parametrize(
     ("name", "advice"),
     [("nowhere", "check the name"), ("prod", "cdk deploy -c env=prod --all"), ("staging", "env=staging")],

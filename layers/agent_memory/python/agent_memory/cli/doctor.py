@@ -21,13 +21,14 @@ from agent_memory.cli.session import (
     session_of,
 )
 from agent_memory.client import AgentMemory
-from agent_memory.domain.errors import AgentMemoryError
+from agent_memory.domain.errors import AccessRefusedError, AgentMemoryError
 from agent_memory.domain.models import Model
 
 OLDEST, NEWEST = (3, 11), (3, 14)
 NO_PROJECT = "go to the agent-memory project or set AGENT_MEMORY_HOME"
 TENANT = "doctor"
 START = "agent-memory local up (log: agent-memory local logs)"
+REACH = "AWS_PROFILE: credentials of its account, with a policy that may look names up (README, Who may do what)"
 ENVIRONMENTS = {"emulator": "venv-emulator", "AI server": "venv-ai"}
 
 
@@ -107,7 +108,8 @@ def _deployment(session: Session) -> Iterator[Check]:
         try:
             yield Check(name=name, ok=True, found=step(session))
         except AgentMemoryError as error:
-            yield Check(name=name, ok=False, found=str(error), remedy=remedy)
+            refused = session.env != LOCAL and step is _names and isinstance(error, AccessRefusedError)
+            yield Check(name=name, ok=False, found=str(error), remedy=REACH if refused else remedy)
             return
 
 
