@@ -176,6 +176,24 @@ def test_a_handover_that_breaks_a_rule_names_the_field_and_sends_nothing(
     assert world.entries == []
 
 
+def test_a_run_takes_over_what_its_recall_was_asked_with_unless_it_says_otherwise(world: StandIn) -> None:
+    found = gardener().recall("Water the plants", task_type="watering", domain="garden")
+    assert "plants" not in repr(found) + found.model_dump_json()
+    gardener().end_run("r-1", messages=SPOKEN, recall=found)
+    gardener().end_run("r-2", messages=SPOKEN, recall=found, task="Prune the roses", task_type="pruning")
+    gardener().end_run("r-3", messages=SPOKEN)
+    said = [[one.get(name) for name in ("task", "task_type", "domain")] for one in world.details]
+    assert said == [
+        ["Water the plants", "watering", "garden"], ["Prune the roses", "pruning", "garden"], [None, None, None],
+    ]  # fmt: skip
+
+
+def test_a_run_hands_back_the_task_of_a_recall_that_nothing_answered(world: StandIn) -> None:
+    world.answer = lambda _: "text"
+    gardener().end_run("r-1", messages=SPOKEN, recall=gardener().recall("Water the plants"))
+    assert world.details[0]["task"] == "Water the plants"
+
+
 def test_a_run_is_put_under_the_source_that_names_its_tenant(world: StandIn) -> None:
     recalled = Recall(context_id="c-3")
     done = gardener().end_run(

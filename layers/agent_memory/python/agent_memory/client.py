@@ -20,6 +20,7 @@ from agent_memory.client_answers import (
     Handover,
     Recall,
     RecalledItem,
+    as_asked,
     context_of,
     reason_told,
     recall_from,
@@ -113,12 +114,13 @@ class AgentMemory:
         question |= {"context_id": identifier(context_id, "context_id")} if context_id is not None else {}
         question |= {"run_id": identifier(run_id, "run_id")} if run_id is not None else {}
         try:
-            return recall_from(self._asked(question))
+            found = recall_from(self._asked(question))
         except RefusedInputError:
             raise
         except Exception as error:
             self._noted(error, "memory was not recalled")
-            return unanswered(reason_told(error))
+            found = unanswered(reason_told(error))
+        return found.model_copy(update={"task": task, "task_type": task_type, "domain": domain})
 
     def prefetch(
         self,
@@ -169,9 +171,9 @@ class AgentMemory:
         ended_at: datetime | str | None = None,
     ) -> Handover:
         """Hand over a finished run. Messages may be plain dicts or LangChain messages; the same run handed over
-        twice counts once. *recall* (or its *context_id*) with the ids that were *used* reports what helped,
-        *procedure_id* with *procedure_succeeded* how a recalled procedure did. *facts*: what the agent itself wants
-        remembered, each {content, evidence, confidence, scope}; they pass the same gates as any other.
+        twice counts once. *recall* (or its *context_id*) with the ids that were *used* reports what helped; *task*,
+        *task_type* and *domain* are that recall's unless given. *procedure_id* with *procedure_succeeded*: how a
+        procedure did. *facts*: what the agent itself wants remembered, each {content, evidence, confidence, scope}.
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
@@ -185,7 +187,9 @@ class AgentMemory:
             "memory": feedback(context_id or context_of(recall), used),
             "artifacts": with_facts(artifacts, facts),
             "procedure": result_of(procedure_id, procedure_succeeded),
-            **about(task=task, task_type=task_type, domain=domain, user_id=user_id, outcome=outcome),
+            **about(
+                **as_asked(recall, task=task, task_type=task_type, domain=domain), user_id=user_id, outcome=outcome
+            ),
         }
         return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import Field
+
 from agent_memory.domain.deadlines import reason_of
 from agent_memory.domain.errors import AgentMemoryError, RefusedInputError
 from agent_memory.domain.models import Model
@@ -40,7 +42,8 @@ class Recall(Model):
     *degraded* names what could not be read in time or at all, so that "no memory" and "no answer" stay apart.
     *nothing_relevant*: everything was read and nothing fits, which is a good answer. *dropped*: memories that fit the
     task but not the token budget. *notes*: what could be misread, for one that
-    the named domain holds nothing while others do. *prefetched*: it was found before the run started.
+    the named domain holds nothing while others do. *prefetched*: it was found before the run started. *task*,
+    *task_type* and *domain* are those that were asked; `end_run` takes them over. No dump or repr holds them.
 
     Example: `prompt = base_prompt + recalled.context`
     """
@@ -55,6 +58,9 @@ class Recall(Model):
     timings: Mapping[str, object] = {}
     explanation: tuple[Mapping[str, object], ...] = ()
     prefetched: bool = False
+    task: str | None = Field(default=None, exclude=True, repr=False)
+    task_type: str | None = Field(default=None, exclude=True, repr=False)
+    domain: str | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def procedure_id(self) -> str | None:
@@ -87,6 +93,11 @@ def context_of(recall: Recall | None) -> str | None:
     if recall is not None and not isinstance(recall, Recall):
         raise RefusedInputError("recall", "must be what `recall` returned; an id goes in context_id")
     return recall.context_id if recall else None
+
+
+def as_asked(recall: Recall | None, **said: str | None) -> dict[str, str | None]:
+    """What is *said* of a run, and where nothing is, what its recall was asked with."""
+    return {name: getattr(recall, name, None) if value is None else value for name, value in said.items()}
 
 
 def recall_from(answer: Mapping[str, object]) -> Recall:
