@@ -68,7 +68,8 @@ def test_what_both_nights_have_in_common_is_the_same() -> None:
     theirs = {"FlagProcedures", "ProceduresFlagged", "AnyExpireFacts", "ExpireFacts"}
     assert set(MACHINE["States"]) - own == set(PLAIN["States"]) - theirs
     differing = {name for name, state in MACHINE["States"].items() if PLAIN["States"].get(name) != state} - own
-    assert differing == {"LockTaken", "Plan", "AnyPrune", "Prune", "LockReleased", "Alarm"}
+    assert differing == {"LockTaken", "Plan", "AnyPrune", "Prune", "LockReleased", "Alarm", "NightFailed"}
+    assert "agent-memory agentcore runs" in MACHINE["States"]["NightFailed"]["Cause"]
 
 
 def test_every_task_is_tried_again_by_states_all_alone() -> None:

@@ -177,6 +177,7 @@ class AgentMemory:
 
         Example: `memory.end_run("run-1", messages=state["messages"], outcome="COMPLETED", recall=recalled)`
         """
+        said = as_asked(recall, task=task, task_type=task_type, domain=domain)
         detail = {
             "schema_version": SCHEMA_VERSION,
             "tenant_id": self.tenant_id,
@@ -187,9 +188,7 @@ class AgentMemory:
             "memory": feedback(context_id or context_of(recall), used),
             "artifacts": with_facts(artifacts, facts),
             "procedure": result_of(procedure_id, procedure_succeeded),
-            **about(
-                **as_asked(recall, task=task, task_type=task_type, domain=domain), user_id=user_id, outcome=outcome
-            ),
+            **about(**said, user_id=user_id, outcome=outcome),
         }
         return self._handed_over(run_id, {name: value for name, value in detail.items() if value is not None})
 
