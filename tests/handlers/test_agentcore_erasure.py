@@ -1,6 +1,7 @@
 """A person, and a tenant, are forgotten in AgentCore too, by the machine of erasures."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -100,7 +101,8 @@ def test_nothing_of_a_person_stays_in_agentcore_and_all_of_the_others_stays_as_i
     assert any(mark in text for mark in others for text in after.values())
     index = json.loads(current(account, f"agentcore/{TENANT}/index.json.gz"))
     assert set(index["namespaces"].values()) == {ADAM, "/sessions/ada2/s-1/"}
-    assert "ada" not in json.dumps(receipt).replace("ada2", "")
+    # As a word: three letters of a hash or a signature may spell it.
+    assert not re.search(r"(?<![0-9A-Za-z])ada(?![0-9A-Za-z])", json.dumps(receipt))
 
 
 def current(account: AwsAccount, key: str) -> str:

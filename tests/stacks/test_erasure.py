@@ -76,7 +76,7 @@ def told(**context: object) -> list[dict[str, str]]:
     return found
 
 
-MANY = [{**ENTRY, "tenant_id": "", "namespaces": [f"/{n:02d}{'x' * 70}/" for n in range(19)]}]
+MANY = [{**ENTRY, "tenant_id": "", "namespaces": [f"/{n:02d}{'x' * 70}/" for n in range(16)]}]
 
 
 @pytest.mark.parametrize("context", [{}, {"agentcoreMemories": json.dumps(MANY)}], ids=["usual", "most-memories"])
