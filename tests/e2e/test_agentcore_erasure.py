@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from agent_memory.cli import app as command
+from agent_memory.contract import AGENTCORE_PARAMETER_NAMES
 from agent_memory.deployment import Deployment
 from agent_memory.domain.accesses import AccessLedger
 from agent_memory.domain.agentcore import AgentCoreMemory, place_of
@@ -104,6 +105,26 @@ def read(deployment: Deployment, memory: AgentCoreMemory, ids: list[str]) -> Non
     deployment.agentcore.accesses.change(changed)
 
 
+def dead_letters(deployment: Deployment) -> str:
+    """The queue of reports of reads that could not be kept."""
+    name = f"/agent-memory/local/{AGENTCORE_PARAMETER_NAMES[0]}"
+    return str(deployment.clients.get("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+
+
+def report_in_vain(deployment: Deployment, memory: AgentCoreMemory, context_id: str, ids: list[str]) -> None:
+    """A report of reads that ended in the dead letters."""
+    detail = {"tenant_id": TENANT, "agent_id": "desk", "memory_id": memory.memory_id, "context_id": context_id}
+    event = {"source": f"agent-memory.client/{TENANT}", "detail": {**detail, "record_ids": ids}}
+    deployment.clients.get("sqs").send_message(QueueUrl=dead_letters(deployment), MessageBody=json.dumps(event))
+
+
+def waiting_reports(deployment: Deployment) -> list[str]:
+    """The contexts of the letters that are there."""
+    asked = {"QueueUrl": dead_letters(deployment), "MaxNumberOfMessages": 10, "VisibilityTimeout": 0}
+    found = deployment.clients.get("sqs").receive_message(**asked).get("Messages", ())
+    return sorted(json.loads(one["Body"])["detail"]["context_id"] for one in found)
+
+
 def versions(deployment: Deployment) -> Mapping[str, str]:
     """Every version in AgentCore's bucket as text, but for former ones of the ledger of accesses."""
     s3, bucket = deployment.clients.get("s3"), deployment.services.settings.agentcore_bucket
@@ -132,6 +153,8 @@ def test_a_person_is_forgotten_in_agentcore_and_one_of_a_longer_id_keeps_everyth
         merged(deployment, memory, actor)
     left = {actor: records_of(deployment, memory, actor) for actor in ("ida", "ida2")}
     read(deployment, memory, [one.record_id for actor in left.values() for one in actor])
+    for actor, records in left.items():
+        report_in_vain(deployment, memory, f"of-{actor}", [records[0].record_id])
     answer(capsys, "agentcore", "hold", "--tenant", TENANT, "--agent", place_of(memory.memory_id, "/actors/ida/"))
     marks = {place_of(memory.memory_id, one.format("ida")) for one in SPACES} | before["ida"]
     marks |= {one.record_id for one in left["ida"]} | {"of ida ", '/ida/"', "/ida/s-1", 'm-ida"'}
@@ -154,6 +177,7 @@ def test_a_person_is_forgotten_in_agentcore_and_one_of_a_longer_id_keeps_everyth
     assert (records_of(deployment, memory, "ida"), events_of(deployment, memory, "ida")) == ([], [])
     assert [*map(canonical, records_of(deployment, memory, "ida2"))] == [*map(canonical, left["ida2"])]
     assert events_of(deployment, memory, "ida2") == events
+    assert waiting_reports(deployment) == ["of-ida2"]
     after = versions(deployment)
     assert {place for place, text in after.items() if any(mark in place + text for mark in marks)} == set()
     assert {place: after.get(place) for place in others} == others
