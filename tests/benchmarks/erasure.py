@@ -6,6 +6,7 @@ the person had no part is what it was, byte for byte.
 
 import argparse
 import json
+import re
 import sys
 import threading
 import time
@@ -84,12 +85,12 @@ def plant(stack: BenchStack, alice: Person, bob: Person) -> None:
     say(f"ingestion {run_machine(stack)}")
 
 
-def in_logs(layout: Layout, marks: tuple[str, ...]) -> int:
+def in_logs(layout: Layout, person: Person) -> int:
     """How many lines of all logs name the person; ids of runs are what logs are for."""
-    found = 0
+    found, run_id = 0, re.compile(re.escape(person.prefix) + r"[\w-]+")
     for file in layout.logs.glob("*.log*"):
         with file.open(encoding="utf-8", errors="replace") as log:
-            found += sum(any(mark in line for mark in marks) for line in log)
+            found += sum(any(mark in run_id.sub("", line) for mark in person.marks) for line in log)
     return found
 
 
@@ -116,7 +117,7 @@ def main() -> None:
         after = everything(stack, tenant_id)
         left = naming(after, *alice.marks, alice.prefix)
         known = known_to_the_knowledge_base(stack, tenant_id, alice, texts)
-        logged = in_logs(Layout(arguments.state), alice.marks)
+        logged = in_logs(Layout(arguments.state), alice)
         changed = changed_places(before, after, theirs, bob)
         verified = verify(stack, tenant_id, receipt)
         for place in sorted(left)[:10] + sorted(changed)[:10]:
