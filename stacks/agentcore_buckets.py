@@ -11,8 +11,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.buckets import a_bucket
 from stacks.settings import Deployment
-from stacks.wildcards import acknowledge
 
 # As long as a night that was missed may be made up for, and a day.
 TRAIL_DAYS: Final = 8
@@ -24,7 +24,6 @@ class AgentCoreBuckets(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
         super().__init__(scope, construct_id)
         self._deployment = deployment
-        self._removal = cdk.RemovalPolicy.RETAIN if deployment.retain_data else cdk.RemovalPolicy.DESTROY
         arn = deployment.encryption_key_arn
         self._key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
         names = deployment.names
@@ -36,31 +35,16 @@ class AgentCoreBuckets(Construct):
 
     def _bucket(self, construct_id: str, name: str, *, expiring: Sequence[str], days: int | None = None) -> s3.Bucket:
         kept = days or self._deployment.undo_days + 1
-        bucket = s3.Bucket(
-            self,
-            construct_id,
-            bucket_name=name,
-            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=self._key,
-            bucket_key_enabled=True if self._key else None,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=True,
-            lifecycle_rules=[
-                *(s3.LifecycleRule(prefix=prefix or None, expiration=cdk.Duration.days(kept)) for prefix in expiring),
-                s3.LifecycleRule(
-                    noncurrent_version_expiration=cdk.Duration.days(self._deployment.undo_days if days is None else 1),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
-                ),
-                s3.LifecycleRule(expired_object_delete_marker=True),
-            ],
-            removal_policy=self._removal,
-            auto_delete_objects=self._deployment.empty_on_destroy,
+        rules = [
+            *(s3.LifecycleRule(prefix=prefix or None, expiration=cdk.Duration.days(kept)) for prefix in expiring),
+            s3.LifecycleRule(
+                noncurrent_version_expiration=cdk.Duration.days(self._deployment.undo_days if days is None else 1),
+                abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
+            ),
+        ]
+        return a_bucket(
+            self, construct_id, name, deployment=self._deployment, key=self._key, rules=rules, unlogged="memories"
         )
-        acknowledge(bucket, "Access logs would name memories; CloudTrail data events are the audit trail.", "S1")
-        return bucket
 
     def _trail(self, bucket: s3.Bucket) -> None:
         """Reads of records alone: advanced selectors replace the basic ones, so no management event is logged."""

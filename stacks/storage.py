@@ -8,6 +8,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from stacks.buckets import a_bucket
 from stacks.emptying import tend_the_emptying_function
 from stacks.settings import Deployment
 from stacks.tenant_role import TenantRole
@@ -145,24 +146,9 @@ class StorageStack(cdk.Stack):
             resource.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", self._key.key_arn)
 
     def _bucket(self, construct_id: str, name: str, *, lifecycle: s3.LifecycleRule) -> None:
-        bucket = s3.Bucket(
-            self,
-            construct_id,
-            bucket_name=name,
-            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=self._key,
-            bucket_key_enabled=True if self._key else None,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=True,
-            lifecycle_rules=[lifecycle, s3.LifecycleRule(expired_object_delete_marker=True)],
-            removal_policy=self._removal,
-            auto_delete_objects=self._deployment.empty_on_destroy,
-        )
-        acknowledge(
-            bucket, "Access logs would name tenants and runs; CloudTrail data events are the audit trail.", "S1"
+        own = self._deployment
+        a_bucket(
+            self, construct_id, name, deployment=own, key=self._key, rules=[lifecycle], unlogged="tenants and runs"
         )
 
     def _user_key(self) -> None:
